@@ -1,0 +1,148 @@
+//! The conversation before the clock starts: one command, one whole reply, on a socket that blocks.
+//!
+//! It authenticates, loads the script and asks which core serves a connection. Speed does not matter here, clear
+//! errors do. It ends with nothing left unread, so that the run can take the socket over.
+
+use crate::error::BenchError;
+use crate::target::{Socket, Target};
+use crate::template;
+use std::io::{self, Read, Write};
+
+/// A reply of the preparation that is larger than this is not one that was asked for.
+const REPLY_BYTES_MAX: usize = 1 << 20;
+
+/// A connection that is being prepared.
+#[derive(Debug)]
+pub(crate) struct Dialog {
+    socket: Socket,
+    target: String,
+}
+
+/// What a command of the preparation was answered with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Reply {
+    Text(String),
+    Error(String),
+}
+
+impl Dialog {
+    /// Connects, authenticates if the target has a password, and sees that the server takes commands.
+    pub(crate) fn open(target: &Target) -> Result<Dialog, BenchError> {
+        let mut dialog = Dialog { socket: target.connect()?, target: target.to_string() };
+        if let Some(password) = &target.password {
+            let reply = match &target.user {
+                Some(user) => dialog.exchange(&["AUTH", user, password])?,
+                None => dialog.exchange(&["AUTH", password])?,
+            };
+            if let Reply::Error(reply) = reply {
+                return Err(BenchError::Authentication { target: dialog.target, reply });
+            }
+        }
+        match dialog.exchange(&["PING"])? {
+            Reply::Text(_) => Ok(dialog),
+            Reply::Error(reply) if reply.starts_with("NOAUTH") || reply.starts_with("DENIED") => {
+                Err(BenchError::Authentication { target: dialog.target, reply })
+            }
+            Reply::Error(reply) => Err(BenchError::Preparation { command: "PING".into(), reply }),
+        }
+    }
+
+    /// Loads a script and returns its SHA1.
+    pub(crate) fn load_script(&mut self, text: &str) -> Result<String, BenchError> {
+        self.text(&["SCRIPT", "LOAD", text], "SCRIPT LOAD")
+    }
+
+    /// The core that serves this connection, from the field `core=` of CLIENT INFO.
+    pub(crate) fn core(&mut self) -> Result<usize, BenchError> {
+        let info = self.text(&["CLIENT", "INFO"], "CLIENT INFO")?;
+        let field = info.split_ascii_whitespace().find_map(|field| field.strip_prefix("core="));
+        number(field, || format!("no field core= (--own-core needs Tollgate): {}", info.trim_end()), "CLIENT INFO")
+    }
+
+    /// The server's number of cores, from the field `tollgate_cores` of INFO.
+    pub(crate) fn cores(&mut self) -> Result<usize, BenchError> {
+        let info = self.text(&["INFO", "server"], "INFO server")?;
+        let field = info.lines().find_map(|line| line.strip_prefix("tollgate_cores:"));
+        number(field, || "no field tollgate_cores (--own-core needs Tollgate)".to_owned(), "INFO server")
+    }
+
+    /// Gives the socket to the run.
+    pub(crate) fn into_socket(self) -> Socket {
+        self.socket
+    }
+
+    fn text(&mut self, arguments: &[&str], name: &str) -> Result<String, BenchError> {
+        match self.exchange(arguments)? {
+            Reply::Text(text) => Ok(text),
+            Reply::Error(reply) => Err(BenchError::Preparation { command: name.to_owned(), reply }),
+        }
+    }
+
+    fn exchange(&mut self, arguments: &[&str]) -> Result<Reply, BenchError> {
+        let mut request = Vec::new();
+        template::write_request(arguments, &mut request);
+        self.socket.write_all(&request).map_err(|source| self.lost(source))?;
+        self.read_reply()
+    }
+
+    fn read_reply(&mut self) -> Result<Reply, BenchError> {
+        let header = self.read_line()?;
+        let (kind, rest) = header.split_at_checked(1).unwrap_or_default();
+        match kind {
+            "+" | ":" => Ok(Reply::Text(rest.to_owned())),
+            "-" => Ok(Reply::Error(rest.to_owned())),
+            "$" => self.read_bulk(rest).map(Reply::Text),
+            _ => Err(BenchError::Protocol(format!("a reply that starts with {:?}: is this a RESP server?", header))),
+        }
+    }
+
+    fn read_bulk(&mut self, length: &str) -> Result<String, BenchError> {
+        let length: usize = length
+            .parse()
+            .ok()
+            .filter(|length| *length <= REPLY_BYTES_MAX)
+            .ok_or_else(|| BenchError::Protocol(format!("a bulk reply of length {length}")))?;
+        let mut body = vec![0; length.saturating_add(2)];
+        self.socket.read_exact(&mut body).map_err(|source| self.lost(source))?;
+        body.truncate(length);
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+
+    /// Reads byte by byte, so that nothing after the line is taken.
+    fn read_line(&mut self) -> Result<String, BenchError> {
+        let mut line = Vec::new();
+        let mut byte = [0; 1];
+        loop {
+            self.socket.read_exact(&mut byte).map_err(|source| self.lost(source))?;
+            match byte {
+                [b'\n'] => break,
+                [other] => line.push(other),
+            }
+            if line.len() > REPLY_BYTES_MAX {
+                return Err(BenchError::Protocol("a reply line without an end".into()));
+            }
+        }
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+        Ok(String::from_utf8_lossy(&line).into_owned())
+    }
+
+    fn lost(&self, source: io::Error) -> BenchError {
+        match source.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+                BenchError::Closed { said: None }
+            }
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => BenchError::Unreachable {
+                target: self.target.clone(),
+                source: io::Error::new(io::ErrorKind::TimedOut, "connected, but it does not answer"),
+            },
+            _ => BenchError::Unreachable { target: self.target.clone(), source },
+        }
+    }
+}
+
+fn number(field: Option<&str>, missing: impl FnOnce() -> String, command: &str) -> Result<usize, BenchError> {
+    let value = field.and_then(|text| text.trim_end().parse().ok());
+    value.ok_or_else(|| BenchError::Preparation { command: command.to_owned(), reply: missing() })
+}

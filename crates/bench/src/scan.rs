@@ -1,0 +1,318 @@
+//! Counts replies without keeping them.
+//!
+//! The client must never be slower than the server, so replies are not decoded into values: a small machine walks
+//! the bytes once, knows where a reply ends, and remembers only what the report needs (errors, denials, replies of
+//! another shape). It keeps its place between reads, allocates nothing, and does not recurse: how deep a reply is
+//! nested only changes how many values are left before it ends.
+
+/// An error text is kept up to this length.
+const ERROR_BYTES_MAX: usize = 200;
+
+/// A bulk reply, or the element count of an aggregate, larger than this is taken for a broken server.
+const LENGTH_MAX: i64 = 512 << 20;
+
+/// What was counted since it was last taken.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Whole replies, errors included.
+    pub(crate) replies: u64,
+    /// Error replies.
+    pub(crate) errors: u64,
+    /// Replies that deny the call.
+    pub(crate) denied: u64,
+    /// Replies that are neither errors nor of the shape of the first reply.
+    pub(crate) unexpected: u64,
+    /// The first error's text.
+    pub(crate) first_error: Option<String>,
+}
+
+/// How a reply says that a call was denied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Denial {
+    /// The command does not limit anything.
+    Never,
+    /// The first element is 0: RL.*, THROTTLE, limiter scripts.
+    FirstIsZero,
+    /// The first element is 1: CL.THROTTLE and its alias.
+    FirstIsOne,
+}
+
+impl Denial {
+    /// The way of a command, by its name in upper case.
+    pub(crate) fn of_command(name: &str) -> Denial {
+        match name {
+            "CL.THROTTLE" | "RL.THROTTLE" => Denial::FirstIsOne,
+            "RL.GET" | "RL.HELP" | "RL.TOP" | "RL.CLOCK" => Denial::Never,
+            "EVAL" | "EVALSHA" | "EVAL_RO" | "EVALSHA_RO" | "THROTTLE" => Denial::FirstIsZero,
+            _ if name.starts_with("RL.") => Denial::FirstIsZero,
+            _ => Denial::Never,
+        }
+    }
+
+    fn holds(self, first: i64) -> bool {
+        match self {
+            Denial::Never => false,
+            Denial::FirstIsZero => first == 0,
+            Denial::FirstIsOne => first == 1,
+        }
+    }
+}
+
+/// The bytes were no RESP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ScanError {
+    /// No reply starts with this byte.
+    UnknownKind(u8),
+    /// A length that is no number or is out of all bounds.
+    BadLength,
+}
+
+/// One connection's place in the replies that arrive.
+#[derive(Debug, Clone)]
+pub(crate) struct Scanner {
+    state: State,
+    denial: Denial,
+    /// Values that the reply still needs, those inside it included; 0 between replies.
+    values_left: i64,
+    /// Values of the reply that have begun.
+    values_begun: u64,
+    shape: Shape,
+    denied: bool,
+    error_text: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Before the byte that says what a value is.
+    Kind,
+    /// In the digits of an integer or a length.
+    Digits { kind: u8, value: i64, negative: bool },
+    /// In a line whose content does not matter, unless it is the text of an error.
+    Line { is_error: bool },
+    /// In the body of a bulk; its end of line is included.
+    Body { bytes_left: usize },
+}
+
+/// What a reply is from the outside: its kind and, for an aggregate, its number of elements.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Shape {
+    kind: u8,
+    elements: i64,
+}
+
+impl Scanner {
+    /// A scanner at the start of a reply.
+    pub(crate) fn new(denial: Denial) -> Scanner {
+        Scanner {
+            state: State::Kind,
+            denial,
+            values_left: 0,
+            values_begun: 0,
+            shape: Shape::default(),
+            denied: false,
+            error_text: Vec::with_capacity(ERROR_BYTES_MAX),
+        }
+    }
+
+    /// Walks bytes as they came from the socket and counts what ends in them. The first reply that is no error
+    /// sets `expected`, which all later ones are held against.
+    pub(crate) fn feed(
+        &mut self,
+        bytes: &[u8],
+        expected: &mut Option<Shape>,
+        tally: &mut Tally,
+    ) -> Result<(), ScanError> {
+        let mut rest = bytes;
+        while let Some((&byte, after)) = rest.split_first() {
+            rest = after;
+            match self.state {
+                State::Kind => self.begin_value(byte)?,
+                State::Digits { kind, value, negative } => match byte {
+                    b'0'..=b'9' => {
+                        let value = value.saturating_mul(10).saturating_add(i64::from(byte & 0x0f));
+                        self.state = State::Digits { kind, value, negative };
+                    }
+                    b'-' => self.state = State::Digits { kind, value, negative: true },
+                    b'\n' => self.end_digits(kind, if negative { -value } else { value }, expected, tally)?,
+                    b'\r' => {}
+                    _ => return Err(ScanError::BadLength),
+                },
+                State::Line { is_error } => {
+                    if byte == b'\n' {
+                        self.end_value(expected, tally);
+                    } else if is_error && byte != b'\r' && self.error_text.len() < ERROR_BYTES_MAX {
+                        self.error_text.push(byte);
+                    }
+                }
+                State::Body { bytes_left } => {
+                    // The byte just taken is the body's first.
+                    let more = rest.len().min(bytes_left.saturating_sub(1));
+                    rest = rest.get(more..).unwrap_or_default();
+                    match bytes_left.saturating_sub(more).saturating_sub(1) {
+                        0 => self.end_value(expected, tally),
+                        bytes_left => self.state = State::Body { bytes_left },
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_value(&mut self, kind: u8) -> Result<(), ScanError> {
+        if self.values_left == 0 {
+            self.values_left = 1;
+            self.values_begun = 0;
+            self.denied = false;
+            self.shape = Shape { kind, elements: 0 };
+            self.error_text.clear();
+        }
+        self.values_begun = self.values_begun.saturating_add(1);
+        self.state = match kind {
+            b':' | b'*' | b'$' | b'~' | b'%' | b'=' | b'!' => State::Digits { kind, value: 0, negative: false },
+            b'-' => State::Line { is_error: self.values_begun == 1 },
+            b'+' | b'_' | b',' | b'#' | b'(' => State::Line { is_error: false },
+            other => return Err(ScanError::UnknownKind(other)),
+        };
+        Ok(())
+    }
+
+    fn end_digits(
+        &mut self,
+        kind: u8,
+        value: i64,
+        expected: &mut Option<Shape>,
+        tally: &mut Tally,
+    ) -> Result<(), ScanError> {
+        if kind == b':' {
+            if self.values_begun == 2 && self.shape.kind == b'*' {
+                self.denied = self.denial.holds(value);
+            }
+            self.end_value(expected, tally);
+            return Ok(());
+        }
+        if value > LENGTH_MAX {
+            return Err(ScanError::BadLength);
+        }
+        match kind {
+            // A negative length is the null of RESP2.
+            _ if value < 0 => self.end_value(expected, tally),
+            b'$' | b'=' | b'!' => {
+                let body_bytes = usize::try_from(value).map_err(|_| ScanError::BadLength)?;
+                self.state = State::Body { bytes_left: body_bytes.saturating_add(2) };
+            }
+            _ => {
+                if self.values_begun == 1 {
+                    self.shape.elements = value;
+                }
+                let inside = if kind == b'%' { value.saturating_mul(2) } else { value };
+                self.values_left = self.values_left.saturating_add(inside);
+                self.end_value(expected, tally);
+            }
+        }
+        Ok(())
+    }
+
+    fn end_value(&mut self, expected: &mut Option<Shape>, tally: &mut Tally) {
+        self.state = State::Kind;
+        self.values_left = self.values_left.saturating_sub(1);
+        if self.values_left > 0 {
+            return;
+        }
+        tally.replies = tally.replies.saturating_add(1);
+        if matches!(self.shape.kind, b'-' | b'!') {
+            tally.errors = tally.errors.saturating_add(1);
+            if tally.first_error.is_none() {
+                tally.first_error = Some(String::from_utf8_lossy(&self.error_text).into_owned());
+            }
+            return;
+        }
+        if *expected.get_or_insert(self.shape) != self.shape {
+            tally.unexpected = tally.unexpected.saturating_add(1);
+        }
+        if self.denied {
+            tally.denied = tally.denied.saturating_add(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Feeds the text split at every place, which must make no difference, and returns what was counted.
+    fn counted(denial: Denial, text: &str) -> Result<Tally, ScanError> {
+        let bytes = text.as_bytes();
+        let mut results = Vec::new();
+        for split in 0..=bytes.len() {
+            let (first, second) = bytes.split_at(split);
+            let (mut scanner, mut expected, mut tally) = (Scanner::new(denial), None, Tally::default());
+            let fed = scanner
+                .feed(first, &mut expected, &mut tally)
+                .and_then(|()| scanner.feed(second, &mut expected, &mut tally));
+            results.push(fed.map(|()| tally));
+        }
+        let (last, others) = results.split_last().unwrap();
+        assert!(others.iter().all(|other| other == last), "{text:?} depends on where it is split");
+        last.clone()
+    }
+
+    fn check(text: &str, replies: u64, errors: u64, denied: u64, unexpected: u64) {
+        let tally = counted(Denial::FirstIsZero, text).unwrap();
+        let counts = (tally.replies, tally.errors, tally.denied, tally.unexpected);
+        assert_eq!(counts, (replies, errors, denied, unexpected), "{text:?}");
+    }
+
+    #[test]
+    fn replies_are_counted_wherever_they_are_split() {
+        check("", 0, 0, 0, 0);
+        check(":1\r\n:0\r\n:-5\r\n", 3, 0, 0, 0);
+        check("+OK\r\n+PONG\r\n", 2, 0, 0, 0);
+        check("*5\r\n:1\r\n:100\r\n:99\r\n:0\r\n:60000\r\n", 1, 0, 0, 0);
+        check("*5\r\n:0\r\n:100\r\n:0\r\n:2\r\n:1\r\n*5\r\n:1\r\n:0\r\n:0\r\n:0\r\n:0\r\n", 2, 0, 1, 0);
+        check("*2\r\n:1\r\n", 0, 0, 0, 0);
+        check("$5\r\na\r\nbc\r\n$0\r\n\r\n$-1\r\n", 3, 0, 0, 0);
+        check("*-1\r\n*0\r\n_\r\n#t\r\n,1.5\r\n(12345678901234567890\r\n", 6, 0, 0, 4);
+        check("*3\r\n:1\r\n*2\r\n:1\r\n*0\r\n*1\r\n$3\r\na\nb\r\n:7\r\n", 2, 0, 0, 1);
+        check("%2\r\n+a\r\n:1\r\n+b\r\n~2\r\n:1\r\n:2\r\n", 1, 0, 0, 0);
+        check("-ERR one\r\n:1\r\n-ERR two\r\n", 3, 2, 0, 0);
+        check(":1\r\n+OK\r\n*1\r\n:0\r\n", 3, 0, 1, 2);
+        check("*1\r\n:1\r\n*2\r\n:1\r\n:1\r\n", 2, 0, 0, 1);
+        check("*2\r\n-ERR inside\r\n:1\r\n", 1, 0, 0, 0);
+        check(":99999999999999999999999\r\n", 1, 0, 0, 0);
+    }
+
+    #[test]
+    fn the_first_error_is_kept() {
+        let tally = counted(Denial::Never, "-NOAUTH first\r\n-ERR second\r\n").unwrap();
+        assert_eq!(tally.first_error.as_deref(), Some("NOAUTH first"));
+        let long = format!("-{}\r\n", "x".repeat(1_000));
+        assert_eq!(counted(Denial::Never, &long).unwrap().first_error.unwrap().len(), ERROR_BYTES_MAX);
+    }
+
+    #[test]
+    fn what_is_no_reply_is_told() {
+        assert_eq!(counted(Denial::Never, "HTTP/1.1 400\r\n"), Err(ScanError::UnknownKind(b'H')));
+        assert_eq!(counted(Denial::Never, "*x\r\n"), Err(ScanError::BadLength));
+        assert_eq!(counted(Denial::Never, "*99999999999\r\n"), Err(ScanError::BadLength));
+        assert_eq!(counted(Denial::Never, "$99999999999999999999999\r\n"), Err(ScanError::BadLength));
+    }
+
+    #[test]
+    fn denial_goes_by_the_command() {
+        let cases = [
+            ("RL.SLIDE", Denial::FirstIsZero),
+            ("RL.ALL", Denial::FirstIsZero),
+            ("EVALSHA", Denial::FirstIsZero),
+            ("CL.THROTTLE", Denial::FirstIsOne),
+            ("RL.THROTTLE", Denial::FirstIsOne),
+            ("RL.GET", Denial::Never),
+            ("INCR", Denial::Never),
+        ];
+        for (name, denial) in cases {
+            assert_eq!(Denial::of_command(name), denial, "{name}");
+        }
+        let limited = "*5\r\n:1\r\n:100\r\n:0\r\n:5\r\n:9\r\n";
+        assert_eq!(counted(Denial::FirstIsOne, limited).unwrap().denied, 1);
+        assert_eq!(counted(Denial::Never, limited).unwrap().denied, 0);
+    }
+}

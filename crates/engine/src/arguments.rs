@@ -1,0 +1,159 @@
+//! The arguments of the rows, as COMMAND DOCS and the documentation name them.
+
+use crate::command::{Argument, ArgumentKind};
+
+const fn plain(name: &'static str, kind: ArgumentKind) -> Argument {
+    Argument { name, kind, token: "", optional: false, multiple: false }
+}
+
+const fn worded(token: &'static str, name: &'static str, kind: ArgumentKind) -> Argument {
+    Argument { name, kind, token, optional: true, multiple: false }
+}
+
+const fn word(token: &'static str, name: &'static str) -> Argument {
+    Argument { name, kind: ArgumentKind::Token, token, optional: false, multiple: false }
+}
+
+const fn optional(argument: Argument) -> Argument {
+    Argument { optional: true, ..argument }
+}
+
+const fn many(argument: Argument) -> Argument {
+    Argument { multiple: true, ..argument }
+}
+
+const KEY_ARGUMENT: Argument = plain("key", ArgumentKind::Key);
+const COST: Argument = worded("COST", "units", ArgumentKind::Integer);
+const MODE: Argument = optional(plain(
+    "mode",
+    ArgumentKind::OneOf(&[word("PEEK", "peek"), word("PARTIAL", "partial"), word("REFUND", "refund")]),
+));
+
+/// A key.
+pub const KEY: &[Argument] = &[KEY_ARGUMENT];
+/// One key or more.
+pub const KEYS: &[Argument] = &[many(KEY_ARGUMENT)];
+/// RL.SLIDE, RL.FIXED, RL.LOG.
+pub const WINDOWED: &[Argument] =
+    &[KEY_ARGUMENT, plain("limit", ArgumentKind::Integer), plain("window", ArgumentKind::Text), COST, MODE];
+/// RL.TOKEN.
+pub const BUCKET: &[Argument] =
+    &[KEY_ARGUMENT, plain("capacity", ArgumentKind::Integer), plain("rate", ArgumentKind::Text), COST, MODE];
+/// RL.LEAK.
+pub const QUEUE: &[Argument] = &[
+    KEY_ARGUMENT,
+    plain("capacity", ArgumentKind::Integer),
+    plain("rate", ArgumentKind::Text),
+    COST,
+    optional(word("PEEK", "peek")),
+];
+/// RL.ALL.
+pub const GROUPS: &[Argument] = &[many(plain(
+    "group",
+    ArgumentKind::Block(&[
+        KEY_ARGUMENT,
+        plain(
+            "algorithm",
+            ArgumentKind::OneOf(&[
+                word("SLIDE", "slide"),
+                word("TOKEN", "token"),
+                word("FIXED", "fixed"),
+                word("LOG", "log"),
+                word("LEAK", "leak"),
+            ]),
+        ),
+        plain("limit-or-capacity", ArgumentKind::Integer),
+        plain("window-or-rate", ArgumentKind::Text),
+        plain("cost", ArgumentKind::Integer),
+    ]),
+))];
+/// RL.CLOCK.
+pub const CLOCK: &[Argument] = &[optional(plain(
+    "move",
+    ArgumentKind::OneOf(&[
+        Argument { name: "unix-time", kind: ArgumentKind::Text, token: "SET", optional: false, multiple: false },
+        Argument { name: "duration", kind: ArgumentKind::Text, token: "ADVANCE", optional: false, multiple: false },
+    ]),
+))];
+/// CL.THROTTLE.
+pub const THROTTLE: &[Argument] = &[
+    KEY_ARGUMENT,
+    plain("max_burst", ArgumentKind::Integer),
+    plain("count", ArgumentKind::Integer),
+    plain("period", ArgumentKind::Integer),
+    optional(plain("quantity", ArgumentKind::Integer)),
+];
+/// SCAN.
+pub const SCAN: &[Argument] = &[
+    plain("cursor", ArgumentKind::Integer),
+    worded("MATCH", "pattern", ArgumentKind::Pattern),
+    worded("COUNT", "count", ArgumentKind::Integer),
+    worded("TYPE", "type", ArgumentKind::Text),
+];
+/// KEYS.
+pub const PATTERN: &[Argument] = &[plain("pattern", ArgumentKind::Pattern)];
+/// CONFIG GET.
+pub const PATTERNS: &[Argument] = &[many(plain("parameter", ArgumentKind::Text))];
+/// FLUSHDB and FLUSHALL.
+pub const FLUSH: &[Argument] =
+    &[optional(plain("flush-type", ArgumentKind::OneOf(&[word("ASYNC", "async"), word("SYNC", "sync")])))];
+/// PING.
+pub const MESSAGE_OPTIONAL: &[Argument] = &[optional(plain("message", ArgumentKind::Text))];
+/// ECHO.
+pub const MESSAGE: &[Argument] = &[plain("message", ArgumentKind::Text)];
+/// AUTH.
+pub const AUTH: &[Argument] = &[optional(plain("username", ArgumentKind::Text)), plain("password", ArgumentKind::Text)];
+/// HELLO.
+pub const HELLO: &[Argument] = &[
+    optional(plain("protover", ArgumentKind::Integer)),
+    Argument {
+        name: "auth",
+        kind: ArgumentKind::Block(&[plain("username", ArgumentKind::Text), plain("password", ArgumentKind::Text)]),
+        token: "AUTH",
+        optional: true,
+        multiple: false,
+    },
+    worded("SETNAME", "clientname", ArgumentKind::Text),
+];
+/// SELECT.
+pub const INDEX: &[Argument] = &[plain("index", ArgumentKind::Integer)];
+/// CLIENT SETNAME.
+pub const CONNECTION_NAME: &[Argument] = &[plain("connection-name", ArgumentKind::Text)];
+/// CLIENT SETINFO.
+pub const CLIENT_INFO: &[Argument] = &[plain(
+    "attr",
+    ArgumentKind::OneOf(&[
+        Argument { name: "libname", kind: ArgumentKind::Text, token: "LIB-NAME", optional: false, multiple: false },
+        Argument { name: "libver", kind: ArgumentKind::Text, token: "LIB-VER", optional: false, multiple: false },
+    ]),
+)];
+/// CLIENT LIST.
+pub const CLIENT_LIST: &[Argument] = &[
+    worded("TYPE", "client-type", ArgumentKind::Text),
+    Argument { name: "client-id", kind: ArgumentKind::Integer, token: "ID", optional: true, multiple: true },
+];
+/// COMMAND INFO and COMMAND DOCS.
+pub const COMMAND_NAMES: &[Argument] = &[optional(many(plain("command-name", ArgumentKind::Text)))];
+/// COMMAND LIST.
+pub const COMMAND_FILTER: &[Argument] = &[Argument {
+    name: "filterby",
+    kind: ArgumentKind::OneOf(&[
+        Argument { name: "module-name", kind: ArgumentKind::Text, token: "MODULE", optional: false, multiple: false },
+        Argument { name: "category", kind: ArgumentKind::Text, token: "ACLCAT", optional: false, multiple: false },
+        Argument { name: "pattern", kind: ArgumentKind::Pattern, token: "PATTERN", optional: false, multiple: false },
+    ]),
+    token: "FILTERBY",
+    optional: true,
+    multiple: false,
+}];
+/// COMMAND GETKEYS.
+pub const COMMAND_CALL: &[Argument] =
+    &[plain("command", ArgumentKind::Text), optional(many(plain("arg", ArgumentKind::Text)))];
+/// INFO.
+pub const SECTIONS: &[Argument] = &[optional(many(plain("section", ArgumentKind::Text)))];
+/// SHUTDOWN.
+pub const SHUTDOWN: &[Argument] = &[
+    optional(plain("save-selector", ArgumentKind::OneOf(&[word("NOSAVE", "nosave"), word("SAVE", "save")]))),
+    optional(word("NOW", "now")),
+    optional(word("FORCE", "force")),
+];

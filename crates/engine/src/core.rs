@@ -1,0 +1,134 @@
+//! One core: its keys, its clients, its counters. A state machine that is given the time and never asks for it.
+
+use crate::command::Handler;
+use crate::counters::Counters;
+use crate::failure::Failure;
+use crate::registry::{Entry, Registry, registry};
+use crate::session::{Client, Session};
+use crate::settings::Settings;
+use crate::{call::Call, effect::Effect};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use tollgate_limits::{Ask, Change, Decision, Micros, decide};
+use tollgate_resp::Reply;
+use tollgate_store::{Located, Store, StoreConfig};
+
+/// What a core is made of.
+pub struct Parts {
+    /// Shared by all cores of the process.
+    pub settings: Arc<Settings>,
+    /// The counters of all cores, this one's among them.
+    pub counters: Arc<[Arc<Counters>]>,
+    /// The store's configuration; its `core` and `cores` are this core's.
+    pub store: StoreConfig,
+}
+
+/// One core.
+pub struct Core {
+    /// The keys.
+    pub store: Store,
+    /// What all cores share.
+    pub settings: Arc<Settings>,
+    /// The counters of all cores.
+    pub all_counters: Arc<[Arc<Counters>]>,
+    /// This core's own.
+    pub counters: Arc<Counters>,
+    /// The clients whose connections this core serves.
+    pub clients: BTreeMap<u64, Rc<Client>>,
+    /// What the shell must do before it goes on with the next command.
+    pub effects: Vec<Effect>,
+    /// This core's number.
+    pub index: u16,
+    /// How many cores there are.
+    pub cores: u16,
+    registry: &'static Registry,
+}
+
+impl Core {
+    /// A core without keys and clients.
+    pub fn new(parts: Parts) -> Core {
+        let (index, cores) = (parts.store.core, parts.store.cores);
+        let registry = registry();
+        let counters = parts.counters.get(usize::from(index)).cloned();
+        Core {
+            store: Store::new(parts.store),
+            settings: parts.settings,
+            all_counters: parts.counters,
+            // A set of its own where the caller gave too few: nothing is lost but the sums.
+            counters: counters.unwrap_or_else(|| Arc::new(Counters::new(crate::registry::rows().len()))),
+            clients: BTreeMap::new(),
+            effects: Vec::new(),
+            index,
+            cores,
+            registry,
+        }
+    }
+
+    /// The command registry.
+    pub fn registry(&self) -> &'static Registry {
+        self.registry
+    }
+
+    /// Runs a command that travels to its key, on the core that owns it.
+    #[inline]
+    pub fn run_key(&mut self, entry: &Entry, call: &Call<'_>, reply: &mut Reply<'_>) {
+        self.counters.ran(entry.index);
+        match entry.command.handler {
+            Handler::Key(run) => run(self, call, reply),
+            Handler::All => crate::all::run_here(self, call, reply),
+            Handler::Spread(part, merge) => {
+                let mut fragment = Vec::new();
+                part(self, call, &mut fragment);
+                merge(&[&fragment], call, reply);
+            }
+            Handler::Session(_) | Handler::Container => reply.error("ERR internal error: command took a wrong route"),
+        }
+    }
+
+    /// Runs a command that needs no key, with the session that sent it.
+    pub fn run_session(&mut self, entry: &Entry, session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
+        self.counters.ran(entry.index);
+        match entry.command.handler {
+            Handler::Session(run) => run(self, session, call, reply),
+            _ => reply.error("ERR internal error: command took a wrong route"),
+        }
+    }
+
+    /// One call on one limit: read, compute and write in one uninterrupted step.
+    #[inline]
+    pub fn limit(&mut self, at: Located, key: &[u8], ask: &Ask, now: Micros) -> Result<Decision, Failure> {
+        let decision = match self.store.find(at, key, now) {
+            Some(id) => {
+                self.counters.keyspace_hits.add(1);
+                let outcome = self.store.limit(id).and_then(|stored| decide(Some(stored), ask, now));
+                let outcome = outcome.ok_or(Failure::WrongType)?;
+                if outcome.change != Change::Keep {
+                    self.store.apply(at, id, &ask.policy, &outcome.change);
+                }
+                outcome.decision
+            }
+            None => {
+                self.counters.keyspace_misses.add(1);
+                let outcome = decide(None, ask, now).ok_or(Failure::WrongType)?;
+                if outcome.change != Change::Keep {
+                    self.store.insert(at, key, &ask.policy, &outcome.change, now).map_err(|_| Failure::OutOfMemory)?;
+                }
+                outcome.decision
+            }
+        };
+        self.counters.decided(ask.policy.algorithm(), decision.allowed > 0 || ask.cost == 0);
+        Ok(decision)
+    }
+
+    /// Brings the gauges up to date: once a batch and at each tick.
+    pub fn publish(&mut self) {
+        let stats = self.store.stats();
+        self.counters.keys.set(self.store.len());
+        self.counters.memory_used_bytes.set(self.store.memory_used());
+        self.counters.expired_keys.set(stats.expired);
+        self.counters.evicted_keys.set(stats.evicted_keys);
+        self.counters.evicted_units.set(stats.evicted_units);
+        self.counters.store_longest_step_us.set(stats.longest_step_us);
+    }
+}

@@ -1,0 +1,224 @@
+//! What a core counts. One writer for each set (its core), any reader: INFO and /metrics on whatever thread.
+//!
+//! Each counter is an atomic that only its core writes, by a plain load and a plain store, so that counting costs no
+//! locked instruction; readers see each value whole and at most a moment late.
+
+use crate::command::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tollgate_limits::Algorithm;
+
+/// A number that one core writes and anyone reads.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `amount`. Only by the owning core.
+    #[inline]
+    pub fn add(&self, amount: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+    }
+
+    /// Sets a gauge. Only by the owning core.
+    #[inline]
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// The value.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How values of several cores become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Counts up; summed.
+    Counter,
+    /// Goes up and down; summed.
+    Gauge,
+    /// Goes up and down; the largest counts.
+    Largest,
+}
+
+macro_rules! counters {
+    ($($(#[doc = $help:literal])+ $field:ident: $kind:ident,)+) => {
+        /// The counters of one core.
+        #[derive(Debug)]
+        pub struct Counters {
+            $($(#[doc = $help])+ pub $field: Counter,)+
+            /// Admitted calls by algorithm.
+            pub allowed: [Counter; 5],
+            /// Denied calls by algorithm.
+            pub denied: [Counter; 5],
+            /// Calls by command, in the order of [`crate::table::rows`].
+            pub commands: Box<[Counter]>,
+        }
+
+        impl Counters {
+            /// All zero, for a table of `commands` commands.
+            pub fn new(commands: usize) -> Counters {
+                Counters {
+                    $($field: Counter::default(),)+
+                    allowed: Default::default(),
+                    denied: Default::default(),
+                    commands: (0..commands).map(|_| Counter::default()).collect(),
+                }
+            }
+
+            /// Name, help, kind and value of each plain counter, in the order of their declaration.
+            pub fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, Kind, u64)> + '_ {
+                [$((stringify!($field), concat!($($help),+).trim_ascii(), Kind::$kind, self.$field.get()),)+].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// Connections accepted since start.
+    connections_accepted: Counter,
+    /// Connections refused since start: too many clients, or not from this machine in protected mode.
+    connections_rejected: Counter,
+    /// Connections open now.
+    connections: Gauge,
+    /// Fresh connections handed to another core.
+    connections_handed_on: Counter,
+    /// Commands run, on the core that ran them.
+    commands_processed: Counter,
+    /// Batches run: one read of a socket, or one message of another core.
+    batches: Counter,
+    /// Bytes read from clients.
+    net_input_bytes: Counter,
+    /// Bytes written to clients.
+    net_output_bytes: Counter,
+    /// Error replies given.
+    error_replies: Counter,
+    /// Protocol errors, each of which ended a connection.
+    protocol_errors: Counter,
+    /// Refused AUTH and HELLO AUTH attempts.
+    auth_failures: Counter,
+    /// Connections ended because their unread output passed its bound.
+    output_limit_disconnections: Counter,
+    /// Connections ended because a command or AUTH took too long to arrive.
+    slow_disconnections: Counter,
+    /// Commands sent to another core.
+    hops: Counter,
+    /// Messages sent to other cores.
+    messages_sent: Counter,
+    /// Wakes of other cores.
+    wakes_sent: Counter,
+    /// Commands answered with BUSY because a lane stayed full.
+    busy_replies: Counter,
+    /// Charges of RL.ALL taken back because another core refused.
+    undone_charges: Counter,
+    /// Writes refused for memory.
+    oom_replies: Counter,
+    /// Look-ups that found a key.
+    keyspace_hits: Counter,
+    /// Look-ups that found none.
+    keyspace_misses: Counter,
+    /// Keys held, with those that have expired and wait for the cursor.
+    keys: Gauge,
+    /// Bytes of memory that keys hold.
+    memory_used_bytes: Gauge,
+    /// Expired keys taken away.
+    expired_keys: Counter,
+    /// Keys dropped by the policy evict-least.
+    evicted_keys: Counter,
+    /// Units of use that dropped keys may have freed.
+    evicted_units: Counter,
+    /// The longest single step of upkeep in the store, in microseconds.
+    store_longest_step_us: Largest,
+}
+
+impl Counters {
+    /// Counts a decision.
+    #[inline]
+    pub fn decided(&self, algorithm: Algorithm, allowed: bool) {
+        let by_algorithm = if allowed { &self.allowed } else { &self.denied };
+        if let Some(counter) = by_algorithm.get(algorithm_index(algorithm)) {
+            counter.add(1);
+        }
+    }
+
+    /// Counts a run of the command in row `index`.
+    #[inline]
+    pub fn ran(&self, index: usize) {
+        self.commands_processed.add(1);
+        if let Some(counter) = self.commands.get(index) {
+            counter.add(1);
+        }
+    }
+}
+
+/// The algorithms in the order of [`Counters::allowed`].
+pub const ALGORITHMS: [Algorithm; 5] =
+    [Algorithm::Slide, Algorithm::Token, Algorithm::Fixed, Algorithm::Log, Algorithm::Leak];
+
+const fn algorithm_index(algorithm: Algorithm) -> usize {
+    match algorithm {
+        Algorithm::Slide => 0,
+        Algorithm::Token => 1,
+        Algorithm::Fixed => 2,
+        Algorithm::Log => 3,
+        Algorithm::Leak => 4,
+    }
+}
+
+/// The counters of all cores, read as one.
+#[derive(Clone, Copy)]
+pub struct Merged<'a>(pub &'a [std::sync::Arc<Counters>]);
+
+impl Merged<'_> {
+    /// The sum of one counter over the cores.
+    pub fn sum(&self, of: impl Fn(&Counters) -> &Counter) -> u64 {
+        self.0.iter().map(|core| of(core).get()).fold(0, u64::wrapping_add)
+    }
+
+    /// The largest value of one counter over the cores.
+    pub fn largest(&self, of: impl Fn(&Counters) -> &Counter) -> u64 {
+        self.0.iter().map(|core| of(core).get()).max().unwrap_or(0)
+    }
+
+    /// All counters in Prometheus's text exposition format, each name with the prefix `tollgate_`.
+    pub fn exposition(&self, rows: &[&'static Command]) -> String {
+        use std::fmt::Write;
+        let mut text = String::new();
+        let per_core: Vec<Vec<_>> = self.0.iter().map(|core| core.each().collect()).collect();
+        for (position, (name, help, kind, first)) in per_core.first().into_iter().flatten().enumerate() {
+            let values = per_core.iter().filter_map(|core| core.get(position)).map(|(_, _, _, value)| *value);
+            let value = match kind {
+                Kind::Largest => values.max().unwrap_or(*first),
+                Kind::Counter | Kind::Gauge => values.fold(0, u64::wrapping_add),
+            };
+            let (suffix, word) = if *kind == Kind::Counter { ("_total", "counter") } else { ("", "gauge") };
+            let _ = writeln!(text, "# HELP tollgate_{name}{suffix} {help}");
+            let _ = writeln!(text, "# TYPE tollgate_{name}{suffix} {word}");
+            let _ = writeln!(text, "tollgate_{name}{suffix} {value}");
+        }
+        let _ = writeln!(text, "# HELP tollgate_decisions_total Decisions by algorithm and outcome.");
+        let _ = writeln!(text, "# TYPE tollgate_decisions_total counter");
+        for (index, algorithm) in ALGORITHMS.iter().enumerate() {
+            let word = algorithm.word().to_ascii_lowercase();
+            for (outcome, of) in [("allowed", true), ("denied", false)] {
+                let cells = |core: &Counters| {
+                    let cells = if of { &core.allowed } else { &core.denied };
+                    cells.get(index).map_or(0, Counter::get)
+                };
+                let value = self.0.iter().map(|core| cells(core)).fold(0, u64::wrapping_add);
+                let _ =
+                    writeln!(text, "tollgate_decisions_total{{algorithm=\"{word}\",outcome=\"{outcome}\"}} {value}");
+            }
+        }
+        let _ = writeln!(text, "# HELP tollgate_command_calls_total Commands run, by command.");
+        let _ = writeln!(text, "# TYPE tollgate_command_calls_total counter");
+        for (index, command) in rows.iter().enumerate() {
+            let value = self.0.iter().map(|core| core.commands.get(index).map_or(0, Counter::get)).sum::<u64>();
+            if value > 0 {
+                let _ = writeln!(text, "tollgate_command_calls_total{{command=\"{}\"}} {value}", command.name);
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,181 @@
+//! What a connection does with a command before any core runs it: look its row up, check it, say where it goes.
+
+use crate::bounds::KEY_BYTES_MAX;
+use crate::command::{Flags, Route};
+use crate::connection::NOAUTH;
+use crate::keys::parse_cursor;
+use crate::registry::{Entry, Found, Registry, registry};
+use crate::route::{cursor_slot, owner};
+use crate::session::Session;
+use tollgate_resp::{Args, printable};
+use tollgate_store::{Hasher, Located};
+
+/// How a checked command travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Whole, to this core.
+    To(u16),
+    /// Nowhere: it runs with its session.
+    Here,
+    /// Nowhere, after the connection's outstanding commands, and it has effects.
+    Process,
+    /// In parts, to the cores that own its keys.
+    PerKey,
+    /// In parts, to every core.
+    Every,
+    /// In parts, all or nothing.
+    AllOrNothing,
+}
+
+/// A command that may run.
+#[derive(Clone, Copy, Debug)]
+pub struct Ready {
+    /// Its row.
+    pub entry: &'static Entry,
+    /// How it travels.
+    pub way: Way,
+    /// Where its first key lies.
+    pub at: Located,
+}
+
+/// Checks commands and says where they go. A copy for each connection's core.
+#[derive(Clone, Copy, Debug)]
+pub struct Dispatcher {
+    registry: &'static Registry,
+    hasher: Hasher,
+    cores: u16,
+}
+
+/// A place for commands without a key.
+const NOWHERE: Located = Located { slot: 0, hash: 0 };
+
+impl Dispatcher {
+    /// For stores that hash with `hasher`, on `cores` cores.
+    pub fn new(hasher: Hasher, cores: u16) -> Dispatcher {
+        Dispatcher { registry: registry(), hasher, cores }
+    }
+
+    /// The hasher of all cores.
+    pub fn hasher(&self) -> &Hasher {
+        &self.hasher
+    }
+
+    /// Checks a whole command but for its session's rights ([`may_run`]), so that keys of a batch can be located and
+    /// fetched before the first command of it runs.
+    ///
+    /// # Errors
+    /// The text of the error reply: unknown command, wrong number of arguments, key too long.
+    #[inline]
+    pub fn prepare(&self, args: Args<'_>) -> Result<Ready, String> {
+        let Found::Row(entry) = self.registry.find(args) else { return Err(self.unknown(args)) };
+        if !entry.command.accepts(args.len()) {
+            return Err(wrong_number(entry));
+        }
+        if entry.command.route == Route::Key {
+            let key = args.get(1).unwrap_or_default();
+            if key.len() > KEY_BYTES_MAX {
+                return Err(key_too_long());
+            }
+            let at = self.hasher.locate(key);
+            return Ok(Ready { entry, way: Way::To(owner(at.slot, self.cores)), at });
+        }
+        self.prepare_others(entry, args)
+    }
+
+    fn prepare_others(&self, entry: &'static Entry, args: Args<'_>) -> Result<Ready, String> {
+        let way = match entry.command.route {
+            Route::Any | Route::Key => Way::Here,
+            Route::Process => Way::Process,
+            Route::Every => Way::Every,
+            Route::Cursor => {
+                let slot = args.get(1).and_then(parse_cursor).map_or(0, cursor_slot);
+                Way::To(owner(slot, self.cores))
+            }
+            Route::Keys => return self.prepare_keys(entry, args, Way::PerKey),
+            Route::All => return self.prepare_keys(entry, args, Way::AllOrNothing),
+        };
+        Ok(Ready { entry, way, at: NOWHERE })
+    }
+
+    /// If all keys lie on one core, the command goes there whole.
+    fn prepare_keys(&self, entry: &'static Entry, args: Args<'_>, spread: Way) -> Result<Ready, String> {
+        let mut first = None;
+        let mut way = None;
+        for key in entry.command.keys.positions(args.len()).filter_map(|position| args.get(position)) {
+            if key.len() > KEY_BYTES_MAX {
+                return Err(key_too_long());
+            }
+            let at = self.hasher.locate(key);
+            first.get_or_insert(at);
+            let here = Way::To(owner(at.slot, self.cores));
+            way = match way {
+                None => Some(here),
+                Some(before) if before == here => Some(here),
+                Some(_) => Some(spread),
+            };
+        }
+        Ok(Ready { entry, way: way.unwrap_or(Way::Here), at: first.unwrap_or(NOWHERE) })
+    }
+
+    /// The cores that own keys of a [`Way::PerKey`] command, each with the positions of its keys.
+    pub fn split(&self, entry: &Entry, args: Args<'_>) -> Vec<(u16, Vec<usize>)> {
+        let mut parts: Vec<(u16, Vec<usize>)> = Vec::new();
+        for position in entry.command.keys.positions(args.len()) {
+            let key = args.get(position).unwrap_or_default();
+            let core = owner(self.hasher.locate(key).slot, self.cores);
+            match parts.iter_mut().find(|(of, _)| *of == core) {
+                Some((_, positions)) => positions.push(position),
+                None => parts.push((core, vec![position])),
+            }
+        }
+        parts
+    }
+
+    /// Whether a command may be refused by its name alone, while its arguments are still to come: the text if so.
+    pub fn refuse_early(&self, name: &[u8], session: &Session) -> Option<String> {
+        match self.registry.find_name(name) {
+            None => Some(format!("ERR unknown command '{}'", printable(name))),
+            Some(entry) => may_run(entry, session).err().map(str::to_owned),
+        }
+    }
+
+    fn unknown(&self, args: Args<'_>) -> String {
+        if let Found::UnknownSubcommand(container) = self.registry.find(args) {
+            if container.name == "cluster" {
+                return "ERR This instance has cluster support disabled".to_owned();
+            }
+            let word = printable(args.get(1).unwrap_or_default());
+            let name = container.name.to_ascii_uppercase();
+            return format!("ERR unknown subcommand '{word}'. Try {name} HELP.");
+        }
+        let name = printable(args.get(0).unwrap_or_default());
+        let mut text = format!("ERR unknown command '{name}', with args beginning with: ");
+        for argument in args.iter().skip(1) {
+            if text.len() > ECHO_BYTES_MAX {
+                break;
+            }
+            text.push_str(&format!("'{}' ", printable(argument)));
+        }
+        text
+    }
+}
+
+/// About where Redis stops showing arguments of an unknown command.
+const ECHO_BYTES_MAX: usize = 128;
+
+/// Whether this session may run the command.
+///
+/// # Errors
+/// The text of the error reply.
+#[inline]
+pub fn may_run(entry: &Entry, session: &Session) -> Result<(), &'static str> {
+    if session.authenticated || entry.command.flags.has(Flags::NO_AUTH) { Ok(()) } else { Err(NOAUTH) }
+}
+
+fn wrong_number(entry: &Entry) -> String {
+    format!("ERR wrong number of arguments for '{}' command", entry.command.name)
+}
+
+fn key_too_long() -> String {
+    format!("ERR key is longer than {KEY_BYTES_MAX} bytes")
+}

@@ -1,0 +1,199 @@
+//! INFO: Redis's sections and field order, so that tools which take the first line with a name find the right one.
+
+use crate::call::Call;
+use crate::core::Core;
+use crate::counters::{ALGORITHMS, Counter, Merged};
+use crate::session::Session;
+use crate::settings::{REDIS_VERSION, TOLLGATE_VERSION};
+use std::fmt::Write;
+use tollgate_resp::Reply;
+
+type Section = (&'static str, fn(&mut String, &Core, &Call<'_>));
+
+/// In the order of INFO without arguments.
+const SECTIONS: [Section; 10] = [
+    ("Server", server),
+    ("Clients", clients),
+    ("Memory", memory),
+    ("Persistence", persistence),
+    ("Stats", stats),
+    ("Replication", replication),
+    ("CPU", cpu),
+    ("Cluster", cluster),
+    ("Keyspace", keyspace),
+    ("Ratelimit", ratelimit),
+];
+/// Shown only when asked for by name, or with `all` and `everything`.
+const COMMAND_STATS: Section = ("Commandstats", command_stats);
+
+/// INFO [section ...].
+pub fn info(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
+    core.publish();
+    let asked: Vec<String> =
+        call.args.iter().skip(1).map(|word| String::from_utf8_lossy(word).to_lowercase()).collect();
+    let has = |word: &str| asked.iter().any(|asked| asked == word);
+    let everything = has("all") || has("everything");
+    let default = asked.is_empty() || has("default") || everything;
+    let mut text = String::new();
+    for (name, write) in SECTIONS {
+        if default || has(&name.to_lowercase()) {
+            section(&mut text, name, write, core, call);
+        }
+    }
+    if everything || has("commandstats") {
+        section(&mut text, COMMAND_STATS.0, COMMAND_STATS.1, core, call);
+    }
+    reply.verbatim_txt(&text);
+}
+
+fn section(text: &mut String, name: &str, write: fn(&mut String, &Core, &Call<'_>), core: &Core, call: &Call<'_>) {
+    if !text.is_empty() {
+        text.push_str("\r\n");
+    }
+    let _ = write!(text, "# {name}\r\n");
+    write(text, core, call);
+}
+
+fn line(text: &mut String, field: &str, value: impl std::fmt::Display) {
+    let _ = write!(text, "{field}:{value}\r\n");
+}
+
+fn total(core: &Core, of: impl Fn(&crate::counters::Counters) -> &Counter) -> u64 {
+    Merged(&core.all_counters).sum(of)
+}
+
+fn server(text: &mut String, core: &Core, call: &Call<'_>) {
+    let settings = &core.settings;
+    let uptime_seconds = settings.process.uptime_seconds();
+    line(text, "redis_version", REDIS_VERSION);
+    line(text, "redis_mode", "standalone");
+    line(text, "tollgate_version", TOLLGATE_VERSION);
+    line(text, "tollgate_cores", core.cores);
+    line(text, "os", settings.process.operating_system());
+    line(text, "arch_bits", usize::BITS);
+    line(text, "multiplexing_api", "epoll");
+    line(text, "process_id", settings.process_id);
+    line(text, "run_id", &settings.run_id);
+    line(text, "tcp_port", settings.port);
+    line(text, "server_time_usec", call.now);
+    line(text, "test_clock", u8::from(settings.test_clock));
+    line(text, "clock_steps", settings.process.clock_steps());
+    line(text, "uptime_in_seconds", uptime_seconds);
+    line(text, "uptime_in_days", uptime_seconds / 86_400);
+    line(text, "config_file", &settings.config_file);
+}
+
+fn clients(text: &mut String, core: &Core, _call: &Call<'_>) {
+    line(text, "connected_clients", total(core, |counters| &counters.connections));
+    line(text, "cluster_connections", 0);
+    line(text, "maxclients", core.settings.clients_max);
+    line(text, "blocked_clients", 0);
+    line(text, "tracking_clients", 0);
+}
+
+fn memory(text: &mut String, core: &Core, _call: &Call<'_>) {
+    let used = total(core, |counters| &counters.memory_used_bytes);
+    line(text, "used_memory", used);
+    line(text, "used_memory_human", human(used));
+    line(text, "used_memory_rss", core.settings.process.resident_bytes());
+    line(text, "used_memory_dataset", used);
+    line(text, "maxmemory", core.settings.memory_max_bytes);
+    line(text, "maxmemory_human", human(core.settings.memory_max_bytes));
+    line(text, "maxmemory_policy", core.settings.memory_policy);
+    let longest = Merged(&core.all_counters).largest(|counters| &counters.store_longest_step_us);
+    line(text, "store_longest_step_us", longest);
+}
+
+fn persistence(text: &mut String, _core: &Core, _call: &Call<'_>) {
+    line(text, "loading", 0);
+    line(text, "rdb_bgsave_in_progress", 0);
+    line(text, "aof_enabled", 0);
+    line(text, "aof_rewrite_in_progress", 0);
+}
+
+fn stats(text: &mut String, core: &Core, _call: &Call<'_>) {
+    line(text, "total_connections_received", total(core, |counters| &counters.connections_accepted));
+    line(text, "total_commands_processed", total(core, |counters| &counters.commands_processed));
+    line(text, "instantaneous_ops_per_sec", 0);
+    line(text, "total_net_input_bytes", total(core, |counters| &counters.net_input_bytes));
+    line(text, "total_net_output_bytes", total(core, |counters| &counters.net_output_bytes));
+    line(text, "rejected_connections", total(core, |counters| &counters.connections_rejected));
+    line(text, "expired_keys", total(core, |counters| &counters.expired_keys));
+    line(text, "evicted_keys", total(core, |counters| &counters.evicted_keys));
+    line(text, "evicted_units", total(core, |counters| &counters.evicted_units));
+    line(text, "keyspace_hits", total(core, |counters| &counters.keyspace_hits));
+    line(text, "keyspace_misses", total(core, |counters| &counters.keyspace_misses));
+    line(text, "total_error_replies", total(core, |counters| &counters.error_replies));
+    line(text, "acl_access_denied_auth", total(core, |counters| &counters.auth_failures));
+    line(text, "client_output_buffer_limit_disconnections", total(core, |c| &c.output_limit_disconnections));
+    line(text, "slow_disconnections", total(core, |counters| &counters.slow_disconnections));
+    line(text, "protocol_errors", total(core, |counters| &counters.protocol_errors));
+    line(text, "batches", total(core, |counters| &counters.batches));
+    line(text, "hops", total(core, |counters| &counters.hops));
+    line(text, "messages_sent", total(core, |counters| &counters.messages_sent));
+    line(text, "wakes_sent", total(core, |counters| &counters.wakes_sent));
+    line(text, "busy_replies", total(core, |counters| &counters.busy_replies));
+    line(text, "connections_handed_on", total(core, |counters| &counters.connections_handed_on));
+}
+
+fn replication(text: &mut String, core: &Core, _call: &Call<'_>) {
+    line(text, "role", "master");
+    line(text, "connected_slaves", 0);
+    line(text, "master_replid", &core.settings.run_id);
+    line(text, "master_repl_offset", 0);
+}
+
+fn cpu(text: &mut String, core: &Core, _call: &Call<'_>) {
+    let (user, system) = core.settings.process.cpu_micros();
+    for (field, micros) in [("used_cpu_sys", system), ("used_cpu_user", user)] {
+        line(text, field, format_args!("{}.{:06}", micros / 1_000_000, micros % 1_000_000));
+    }
+}
+
+fn cluster(text: &mut String, _core: &Core, _call: &Call<'_>) {
+    line(text, "cluster_enabled", 0);
+}
+
+fn keyspace(text: &mut String, core: &Core, _call: &Call<'_>) {
+    let keys = total(core, |counters| &counters.keys);
+    if keys > 0 {
+        // Every limit's key expires.
+        line(text, "db0", format_args!("keys={keys},expires={keys},avg_ttl=0"));
+    }
+}
+
+fn ratelimit(text: &mut String, core: &Core, _call: &Call<'_>) {
+    for (index, algorithm) in ALGORITHMS.iter().enumerate() {
+        let word = algorithm.word().to_lowercase();
+        let sum = |of: fn(&crate::counters::Counters) -> &[Counter; 5]| {
+            let cells = core.all_counters.iter().filter_map(|counters| of(counters).get(index));
+            cells.map(Counter::get).fold(0, u64::wrapping_add)
+        };
+        line(text, &format!("{word}_allowed"), sum(|counters| &counters.allowed));
+        line(text, &format!("{word}_denied"), sum(|counters| &counters.denied));
+    }
+    line(text, "undone_charges", total(core, |counters| &counters.undone_charges));
+    line(text, "oom_replies", total(core, |counters| &counters.oom_replies));
+}
+
+fn command_stats(text: &mut String, core: &Core, _call: &Call<'_>) {
+    for (index, command) in crate::registry::rows().iter().enumerate() {
+        let cells = core.all_counters.iter().filter_map(|counters| counters.commands.get(index));
+        let calls = cells.map(Counter::get).fold(0, u64::wrapping_add);
+        if calls > 0 {
+            line(text, &format!("cmdstat_{}", command.name), format_args!("calls={calls}"));
+        }
+    }
+}
+
+/// A size as Redis writes it: `1.50M`.
+fn human(bytes: u64) -> String {
+    let units = [(1u64 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+    match units.into_iter().find(|(size, _)| bytes >= *size) {
+        Some((size, unit)) => {
+            let hundredths = u128::from(bytes) * 100 / u128::from(size);
+            format!("{}.{:02}{unit}", hundredths / 100, hundredths % 100)
+        }
+        None => format!("{bytes}B"),
+    }
+}

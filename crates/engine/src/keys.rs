@@ -1,0 +1,199 @@
+//! Commands on keys of any kind: DEL UNLINK EXISTS TYPE TTL PTTL SCAN KEYS DBSIZE FLUSHDB FLUSHALL.
+
+use crate::bounds::{OUTPUT_BYTES_MAX, SCAN_COUNT_MAX};
+use crate::call::Call;
+use crate::core::Core;
+use crate::failure::Failure;
+use crate::fragment::{split_count, sum_counts, write_count};
+use crate::glob::{Glob, PATTERN_BYTES_MAX};
+use crate::limit_commands::{integer, refuse};
+use crate::route::{CURSOR_END, CURSOR_POSITION_BITS, SLOT_RUN};
+use std::ops::ControlFlow;
+use tollgate_limits::reset_ms;
+use tollgate_resp::{Protocol, Reply, printable};
+
+/// TTL and PTTL of a key that does not exist.
+const NO_KEY: i64 = -2;
+
+/// One core's part of DEL and UNLINK.
+pub fn delete_part(core: &mut Core, call: &Call<'_>, fragment: &mut Vec<u8>) {
+    let mut deleted = 0;
+    let hasher = core.store.hasher();
+    for key in call.args.iter().skip(1) {
+        let at = hasher.locate(key);
+        if let Some(id) = core.store.find(at, key, call.now) {
+            core.store.remove(at, id);
+            deleted += 1;
+        }
+    }
+    write_count(fragment, deleted);
+}
+
+/// One core's part of EXISTS. A key named twice counts twice.
+pub fn exists_part(core: &mut Core, call: &Call<'_>, fragment: &mut Vec<u8>) {
+    let hasher = core.store.hasher();
+    let found = call.args.iter().skip(1).filter(|key| core.store.find(hasher.locate(key), key, call.now).is_some());
+    let found = u64::try_from(found.count()).unwrap_or(u64::MAX);
+    write_count(fragment, found);
+}
+
+/// Adds the counts of the parts.
+pub fn sum(fragments: &[&[u8]], _call: &Call<'_>, reply: &mut Reply<'_>) {
+    reply.integer(integer(sum_counts(fragments)));
+}
+
+/// TYPE key.
+pub fn type_of(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
+    let found = core.store.find(call.at, call.key(), call.now);
+    let name = found.and_then(|id| core.store.limit(id)).map(|(policy, _)| policy.algorithm().type_name());
+    reply.simple(name.unwrap_or("none"));
+}
+
+/// PTTL key.
+pub fn pttl(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
+    reply.integer(expiry_ms(core, call).map_or(NO_KEY, integer));
+}
+
+/// TTL key: whole seconds, rounded as Redis does, half up.
+pub fn ttl(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
+    reply
+        .integer(expiry_ms(core, call).map_or(NO_KEY, |milliseconds| integer(milliseconds.saturating_add(500) / 1000)));
+}
+
+fn expiry_ms(core: &mut Core, call: &Call<'_>) -> Option<u64> {
+    let id = core.store.find(call.at, call.key(), call.now)?;
+    let (policy, state) = core.store.limit(id)?;
+    Some(reset_ms(policy, state, call.now))
+}
+
+/// One core's part of DBSIZE.
+pub fn dbsize_part(core: &mut Core, _call: &Call<'_>, fragment: &mut Vec<u8>) {
+    write_count(fragment, core.store.len());
+}
+
+/// One core's part of FLUSHDB and FLUSHALL.
+pub fn flush_part(core: &mut Core, call: &Call<'_>, fragment: &mut Vec<u8>) {
+    let mode_is_known = call.args.len() == 1 || call.is_word(1, "ASYNC") || call.is_word(1, "SYNC");
+    if mode_is_known {
+        core.store.flush();
+    }
+    write_count(fragment, u64::from(mode_is_known));
+}
+
+/// FLUSHDB and FLUSHALL.
+pub fn flush_merge(fragments: &[&[u8]], _call: &Call<'_>, reply: &mut Reply<'_>) {
+    if sum_counts(fragments) == 0 {
+        return reply.error("ERR syntax error");
+    }
+    reply.simple("OK");
+}
+
+/// One core's part of KEYS: a count, a mark for "too much", the keys as bulk strings.
+pub fn keys_part(core: &mut Core, call: &Call<'_>, fragment: &mut Vec<u8>) {
+    write_count(fragment, 0);
+    let Some(glob) = Glob::new(call.argument(1)) else { return };
+    let (mut count, mut bytes) = (0, 0);
+    {
+        let mut keys = Reply::new(fragment, Protocol::Resp2);
+        let _ = core.store.for_each(call.now, &mut |_, key| {
+            if glob.is_match(key) {
+                keys.bulk(key);
+                count += 1;
+                bytes += key.len();
+            }
+            // The merge sees by the length that it was too much, and refuses the whole.
+            if bytes < OUTPUT_BYTES_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+    }
+    if let Some(front) = fragment.first_chunk_mut::<8>() {
+        *front = u64::to_le_bytes(count);
+    }
+}
+
+/// KEYS pattern.
+pub fn keys_merge(fragments: &[&[u8]], call: &Call<'_>, reply: &mut Reply<'_>) {
+    if call.argument(1).len() > PATTERN_BYTES_MAX {
+        return reply.error(&format!("ERR pattern is longer than {PATTERN_BYTES_MAX} bytes"));
+    }
+    if fragments.iter().map(|fragment| fragment.len()).sum::<usize>() >= OUTPUT_BYTES_MAX {
+        return reply.error("ERR the answer would pass the output limit of 32 MiB, use SCAN");
+    }
+    reply.array(usize::try_from(sum_counts(fragments)).unwrap_or(usize::MAX));
+    for (_, keys) in fragments.iter().filter_map(|fragment| split_count(fragment)) {
+        reply.raw(keys);
+    }
+}
+
+/// What SCAN was asked.
+struct Scan {
+    cursor: u32,
+    count: usize,
+    glob: Option<Glob>,
+    type_name: Option<Vec<u8>>,
+}
+
+/// SCAN cursor [MATCH pattern] [COUNT n] [TYPE type], on the core that the cursor names.
+pub fn scan(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
+    let asked = match parse_scan(call) {
+        Ok(asked) => asked,
+        Err(failure) => return refuse(core, &failure, reply),
+    };
+    let mut found = Vec::new();
+    let mut keys = Reply::new(&mut found, Protocol::Resp2);
+    let mut count = 0;
+    let store = &core.store;
+    let type_name = |id| store.limit(id).map_or("none", |(policy, _)| policy.algorithm().type_name());
+    let next = store.scan(asked.cursor, asked.count, call.now, &mut |id, key| {
+        let wanted = asked.type_name.as_ref();
+        let type_fits = wanted.is_none_or(|name| name.eq_ignore_ascii_case(type_name(id).as_bytes()));
+        if type_fits && asked.glob.as_ref().is_none_or(|glob| glob.is_match(key)) {
+            keys.bulk(key);
+            count += 1;
+        }
+    });
+    let next = next.unwrap_or_else(|| first_cursor_after(core.index, core.cores));
+    reply.array(2);
+    reply.bulk(next.to_string().as_bytes());
+    reply.array(count);
+    reply.raw(&found);
+}
+
+/// Where the walk goes on after `core`: at the next core's first slot, or at the end, which is 0.
+fn first_cursor_after(core: u16, cores: u16) -> u32 {
+    let next = core + 1;
+    if next >= cores { 0 } else { (u32::from(next) * u32::from(SLOT_RUN)) << CURSOR_POSITION_BITS }
+}
+
+/// The cursor of a SCAN, for its routing too.
+pub fn parse_cursor(argument: &[u8]) -> Option<u32> {
+    let digits = argument.iter().all(u8::is_ascii_digit) && !argument.is_empty();
+    let cursor: u64 = std::str::from_utf8(argument).ok().filter(|_| digits)?.parse().ok()?;
+    // Not one of ours: Redis takes any number, and what a foreign cursor finds is nobody's business. Ours ends the walk.
+    Some(u32::try_from(cursor).ok().filter(|cursor| *cursor < CURSOR_END).unwrap_or(CURSOR_END - 1))
+}
+
+fn parse_scan(call: &Call<'_>) -> Result<Scan, Failure> {
+    let syntax = |text: &str| Failure::Syntax(text.to_owned());
+    let cursor = parse_cursor(call.argument(1)).ok_or_else(|| syntax("invalid cursor"))?;
+    let mut asked = Scan { cursor, count: 10, glob: None, type_name: None };
+    let mut position = 2;
+    while let Some(word) = call.args.get(position) {
+        let value = call.args.get(position + 1).ok_or_else(|| syntax("syntax error"))?;
+        position += 2;
+        match word.to_ascii_uppercase().as_slice() {
+            b"MATCH" => {
+                let too_long = || Failure::Syntax(format!("pattern is longer than {PATTERN_BYTES_MAX} bytes"));
+                asked.glob = Some(Glob::new(value).ok_or_else(too_long)?);
+            }
+            b"COUNT" => {
+                let number = std::str::from_utf8(value).ok().and_then(|text| text.parse::<i64>().ok());
+                let number = number.ok_or_else(|| syntax("value is not an integer or out of range"))?;
+                let count = usize::try_from(number).ok().filter(|count| *count > 0);
+                asked.count = count.ok_or_else(|| syntax("syntax error"))?.min(SCAN_COUNT_MAX);
+            }
+            b"TYPE" => asked.type_name = Some(value.to_vec()),
+            _ => return Err(Failure::Syntax(format!("syntax error: '{}' is no option of SCAN", printable(word)))),
+        }
+    }
+    Ok(asked)
+}

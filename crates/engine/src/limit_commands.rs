@@ -1,0 +1,161 @@
+//! RL.SLIDE, RL.TOKEN, RL.FIXED, RL.LOG, RL.LEAK: arguments in, five integers out.
+
+use crate::call::Call;
+use crate::core::Core;
+use crate::failure::Failure;
+use crate::settings::Settings;
+use tollgate_limits::{Algorithm, Ask, Decision, Mode, Policy, Retry, parse_amount, parse_rate, parse_window};
+use tollgate_resp::{Args, Reply, printable};
+
+/// RL.SLIDE.
+pub fn slide(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
+    run(core, Algorithm::Slide, call, reply);
+}
+
+/// RL.TOKEN.
+pub fn token(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
+    run(core, Algorithm::Token, call, reply);
+}
+
+/// RL.FIXED.
+pub fn fixed(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
+    run(core, Algorithm::Fixed, call, reply);
+}
+
+/// RL.LOG.
+pub fn log(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
+    run(core, Algorithm::Log, call, reply);
+}
+
+/// RL.LEAK.
+pub fn leak(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
+    run(core, Algorithm::Leak, call, reply);
+}
+
+#[inline]
+fn run(core: &mut Core, algorithm: Algorithm, call: &Call<'_>, reply: &mut Reply<'_>) {
+    let decision =
+        parse_ask(&core.settings, algorithm, call.args).and_then(|ask| core.limit(call.at, call.key(), &ask, call.now));
+    match decision {
+        Ok(decision) => reply.five(five(&decision)),
+        Err(failure) => refuse(core, &failure, reply),
+    }
+}
+
+/// Answers a refusal and counts it.
+pub fn refuse(core: &Core, failure: &Failure, reply: &mut Reply<'_>) {
+    core.counters.error_replies.add(1);
+    if *failure == Failure::OutOfMemory {
+        core.counters.oom_replies.add(1);
+    }
+    reply.error(&failure.to_string());
+}
+
+/// The five integers of a decision; never is -1.
+#[inline]
+pub fn five(decision: &Decision) -> [i64; 5] {
+    let retry_ms = match decision.retry {
+        Retry::After(milliseconds) => integer(milliseconds),
+        Retry::Never => -1,
+    };
+    [
+        integer(decision.allowed),
+        integer(decision.limit),
+        integer(decision.remaining),
+        retry_ms,
+        integer(decision.reset_ms),
+    ]
+}
+
+/// A number for the wire. All that is sent lies far below the bound.
+#[inline]
+pub fn integer(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// `name key limit window [COST n] [PEEK | PARTIAL | REFUND]`.
+#[inline]
+fn parse_ask(settings: &Settings, algorithm: Algorithm, args: Args<'_>) -> Result<Ask, Failure> {
+    let (limit, length) = (args.get(2).unwrap_or_default(), args.get(3).unwrap_or_default());
+    let policy = parse_policy(settings, algorithm, limit, length)?;
+    if args.len() == 4 {
+        return Ok(Ask { policy, cost: 1, mode: Mode::Charge });
+    }
+    let (cost, mode) = parse_options(algorithm, args)?;
+    Ok(Ask { policy, cost, mode })
+}
+
+fn parse_options(algorithm: Algorithm, args: Args<'_>) -> Result<(u64, Mode), Failure> {
+    let (mut cost, mut mode) = (None, None);
+    let mut position = 4;
+    while let Some(word) = args.get(position) {
+        position += 1;
+        if word.eq_ignore_ascii_case(b"COST") {
+            let Some(number) = args.get(position) else {
+                return Err(Failure::Syntax("syntax error: COST needs a number".to_owned()));
+            };
+            position += 1;
+            let parsed = parse_amount(number).map_err(|error| Failure::Number("cost", error))?;
+            if cost.replace(parsed).is_some() {
+                return Err(Failure::Syntax("syntax error: COST is given twice".to_owned()));
+            }
+            continue;
+        }
+        let named = parse_mode(algorithm, word)?;
+        if let Some(first) = mode.replace(named) {
+            let text = if first == named {
+                format!("syntax error: {} is given twice", mode_word(named))
+            } else {
+                format!("syntax error: {} and {} exclude each other", mode_word(first), mode_word(named))
+            };
+            return Err(Failure::Syntax(text));
+        }
+    }
+    Ok((cost.unwrap_or(1), mode.unwrap_or(Mode::Charge)))
+}
+
+fn parse_mode(algorithm: Algorithm, word: &[u8]) -> Result<Mode, Failure> {
+    // A leaky bucket holds requests in order: part of one cannot be let go, and a place once taken is not given back.
+    let offered: &[Mode] = match algorithm {
+        Algorithm::Leak => &[Mode::Peek],
+        _ => &[Mode::Peek, Mode::Partial, Mode::Refund],
+    };
+    let found = offered.iter().find(|mode| word.eq_ignore_ascii_case(mode_word(**mode).as_bytes()));
+    found.copied().ok_or_else(|| {
+        let words: Vec<&str> = offered.iter().map(|mode| mode_word(*mode)).collect();
+        let (word, name) = (printable(word), algorithm.word());
+        Failure::Syntax(format!("syntax error: '{word}' is no option of RL.{name} (COST n, {})", words.join(" | ")))
+    })
+}
+
+const fn mode_word(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Charge => "COST",
+        Mode::Peek => "PEEK",
+        Mode::Partial => "PARTIAL",
+        Mode::Refund => "REFUND",
+    }
+}
+
+/// The two numbers of an algorithm: limit and window, or capacity and rate.
+#[inline]
+pub fn parse_policy(settings: &Settings, algorithm: Algorithm, first: &[u8], second: &[u8]) -> Result<Policy, Failure> {
+    let amount = |name| parse_amount(first).map_err(|error| Failure::Number(name, error));
+    let window = || parse_window(second).map_err(|error| Failure::Number("window", error));
+    let rate = || parse_rate(second).map_err(|error| Failure::Number("rate", error));
+    Ok(match algorithm {
+        Algorithm::Slide => Policy::Slide { limit: amount("limit")?, window: window()? },
+        Algorithm::Fixed => Policy::Fixed { limit: amount("limit")?, window: window()? },
+        Algorithm::Token => Policy::Token { capacity: amount("capacity")?, rate: rate()? },
+        Algorithm::Leak => Policy::Leak { capacity: amount("capacity")?, rate: rate()? },
+        Algorithm::Log => {
+            let limit = amount("limit")?;
+            if limit > settings.log_limit_max {
+                let top = settings.log_limit_max;
+                let text = format!("limit must be at most {top} for a sliding log, which keeps an entry for each call");
+                return Err(Failure::Syntax(text));
+            }
+            Policy::Log { limit, window: window()? }
+        }
+    })
+}

@@ -1,0 +1,198 @@
+//! From a name on the wire to its row.
+//!
+//! Names have at most 16 bytes, so a name folded to lower case is one 128-bit number, and finding its row is one
+//! multiplication and usually one comparison.
+
+use crate::command::Command;
+use crate::table;
+use std::sync::OnceLock;
+use tollgate_resp::Args;
+
+/// The longest name of a command that is not a subcommand.
+const NAME_BYTES_MAX: usize = 16;
+/// Places in the hash table: a power of two, several times the number of rows.
+const PLACES: usize = 1024;
+
+/// A row and its position among [`rows`], by which it is counted.
+#[derive(Debug)]
+pub struct Entry {
+    /// The row.
+    pub command: &'static Command,
+    /// Its position.
+    pub index: usize,
+    /// Where its subcommands lie among the entries.
+    subcommands: std::ops::Range<usize>,
+}
+
+/// All rows by name.
+#[derive(Debug)]
+pub struct Registry {
+    entries: Vec<Entry>,
+    names: Vec<u128>,
+    places: Box<[u16; PLACES]>,
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug)]
+pub enum Found {
+    /// This row.
+    Row(&'static Entry),
+    /// No row.
+    UnknownCommand,
+    /// A container without such a subcommand.
+    UnknownSubcommand(&'static Command),
+}
+
+/// The registry of this process.
+pub fn registry() -> &'static Registry {
+    static REGISTRY: OnceLock<Registry> = OnceLock::new();
+    REGISTRY.get_or_init(Registry::build)
+}
+
+/// All rows, subcommands after their containers, in the order of their indexes.
+pub fn rows() -> Vec<&'static Command> {
+    registry().entries.iter().map(|entry| entry.command).collect()
+}
+
+impl Registry {
+    fn build() -> Registry {
+        let mut registry = Registry { entries: Vec::new(), names: Vec::new(), places: Box::new([0; PLACES]) };
+        for command in table::COMMANDS {
+            registry.add(command);
+            let first = registry.entries.len();
+            for subcommand in command.subcommands {
+                registry.add(subcommand);
+            }
+            let end = registry.entries.len();
+            if let Some(container) = registry.entries.get_mut(first - 1) {
+                container.subcommands = first..end;
+            }
+        }
+        for index in 0..registry.entries.len() {
+            registry.place(index);
+        }
+        registry
+    }
+
+    fn add(&mut self, command: &'static Command) {
+        let index = self.entries.len();
+        self.entries.push(Entry { command, index, subcommands: 0..0 });
+        let name = if command.name.contains('|') { None } else { fold(command.name.as_bytes()) };
+        self.names.push(name.unwrap_or(0));
+    }
+
+    fn place(&mut self, index: usize) {
+        let Some(&name) = self.names.get(index) else { return };
+        if name == 0 {
+            return;
+        }
+        let mut place = place_of(name);
+        while self.places.get(place).is_some_and(|taken| *taken != 0) {
+            place = (place + 1) % PLACES;
+        }
+        if let (Some(free), Ok(number)) = (self.places.get_mut(place), u16::try_from(index + 1)) {
+            *free = number;
+        }
+    }
+
+    /// The row of a call, its subcommand's if it is a container.
+    #[inline]
+    pub fn find(&'static self, args: Args<'_>) -> Found {
+        let Some(entry) = args.get(0).and_then(|name| self.find_name(name)) else { return Found::UnknownCommand };
+        if entry.command.subcommands.is_empty() {
+            return Found::Row(entry);
+        }
+        self.find_subcommand(entry, args.get(1))
+    }
+
+    fn find_subcommand(&'static self, container: &'static Entry, word: Option<&[u8]>) -> Found {
+        // Without a subcommand a container is called itself, and its arity decides.
+        let Some(word) = word else { return Found::Row(container) };
+        let rows = self.entries.get(container.subcommands.clone()).unwrap_or_default();
+        match rows.iter().find(|row| row.command.word().as_bytes().eq_ignore_ascii_case(word)) {
+            Some(row) => Found::Row(row),
+            // COMMAND and RL.CLOCK answer something by themselves; what they do with other words is their own affair.
+            None => Found::UnknownSubcommand(container.command),
+        }
+    }
+
+    /// The row of a name that is not a subcommand's.
+    #[inline]
+    pub fn find_name(&'static self, name: &[u8]) -> Option<&'static Entry> {
+        let folded = fold(name)?;
+        let mut place = place_of(folded);
+        loop {
+            let index = usize::from(*self.places.get(place)?).checked_sub(1)?;
+            if *self.names.get(index)? == folded {
+                return self.entries.get(index);
+            }
+            place = (place + 1) % PLACES;
+        }
+    }
+
+    /// The row of a full name, `container|subcommand` included.
+    pub fn find_full_name(&'static self, name: &[u8]) -> Option<&'static Entry> {
+        self.entries.iter().find(|entry| entry.command.name.as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// The rows that are not subcommands.
+    pub fn top_level(&'static self) -> impl Iterator<Item = &'static Entry> {
+        self.entries.iter().filter(|entry| !entry.command.name.contains('|'))
+    }
+}
+
+/// The name in lower case as one number; `None` if it is empty or too long for a command.
+#[inline]
+fn fold(name: &[u8]) -> Option<u128> {
+    let mut bytes = [0u8; NAME_BYTES_MAX];
+    bytes.get_mut(..name.len())?.copy_from_slice(name);
+    let value = u128::from_le_bytes(bytes);
+    // All bytes at once: the high bit of each byte says whether it is in A..=Z (Hacker's Delight, "SWAR" comparisons).
+    const ONES: u128 = u128::from_le_bytes([1; 16]);
+    let seven = value & (ONES * 0x7f);
+    let from_a = seven + ONES * u128::from(0x80 - b'A');
+    let above_z = seven + ONES * u128::from(0x7f - b'Z');
+    let upper = (from_a ^ above_z) & !value & (ONES * 0x80);
+    (value != 0).then_some(value | (upper >> 2))
+}
+
+#[inline]
+fn place_of(folded: u128) -> usize {
+    let halves = folded ^ (folded >> 61);
+    let mixed = u64::try_from(halves & u128::from(u64::MAX)).unwrap_or(0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    usize::try_from(mixed >> 54).unwrap_or(0) % PLACES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_found_in_any_case() {
+        for entry in registry().top_level() {
+            let name = entry.command.name;
+            for spelled in [name.to_owned(), name.to_ascii_uppercase()] {
+                assert_eq!(registry().find_name(spelled.as_bytes()).unwrap().command.name, name);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_command_is_not_found() {
+        for name in ["", "\0", "get\0", "rl.slid", "rl.slidee", "a-name-that-is-far-too-long", "[et"] {
+            assert!(registry().find_name(name.as_bytes()).is_none(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn folding_changes_letters_only() {
+        let all: Vec<u8> = (1..=255).collect();
+        for chunk in all.chunks(16) {
+            let expected = fold(&chunk.to_ascii_lowercase()).unwrap();
+            assert_eq!(fold(chunk).unwrap(), expected);
+            let mut bytes = [0; 16];
+            bytes[..chunk.len()].copy_from_slice(&chunk.to_ascii_lowercase());
+            assert_eq!(expected.to_le_bytes(), bytes);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Commands about the server: CONFIG GET, TIME, SHUTDOWN, CLUSTER KEYSLOT, RL.CLOCK.
+
+use crate::bounds::CLOCK_MICROS_MAX;
+use crate::call::Call;
+use crate::core::Core;
+use crate::effect::Effect;
+use crate::glob::Glob;
+use crate::limit_commands::integer;
+use crate::session::Session;
+use tollgate_limits::{parse_duration, parse_instant};
+use tollgate_resp::{Reply, printable};
+use tollgate_store::slot_of;
+
+const SECOND_MICROS: u64 = 1_000_000;
+
+/// CONFIG GET pattern [pattern ...].
+pub fn config_get(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
+    let Some(globs) = call.args.iter().skip(2).map(|p| Glob::new(&p.to_ascii_lowercase())).collect::<Option<Vec<_>>>()
+    else {
+        return reply.error("ERR pattern is too long");
+    };
+    let fits = |name: &str| globs.iter().any(|glob| glob.is_match(name.as_bytes()));
+    let found: Vec<_> = core.settings.parameters.iter().filter(|(name, _)| fits(name)).collect();
+    reply.map(found.len());
+    for (name, value) in found {
+        reply.bulk_str(name);
+        reply.bulk_str(value);
+    }
+}
+
+/// TIME: unix seconds and microseconds of the core's time.
+pub fn time(_core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
+    reply.array(2);
+    reply.bulk_str(&(call.now / SECOND_MICROS).to_string());
+    reply.bulk_str(&(call.now % SECOND_MICROS).to_string());
+}
+
+/// SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT].
+pub fn shutdown(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
+    for word in call.args.iter().skip(1) {
+        match word.to_ascii_uppercase().as_slice() {
+            b"NOSAVE" | b"NOW" | b"FORCE" => {}
+            b"SAVE" => return reply.error("ERR SHUTDOWN SAVE needs snapshots, which this version does not write"),
+            b"ABORT" => return reply.error("ERR No shutdown in progress."),
+            _ => return reply.error("ERR syntax error"),
+        }
+    }
+    core.effects.push(Effect::Shutdown);
+    core.effects.push(Effect::Close);
+}
+
+/// CLUSTER KEYSLOT key.
+pub fn cluster_keyslot(_core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
+    reply.integer(i64::from(slot_of(call.argument(2))));
+}
+
+/// RL.CLOCK [SET unix-time | ADVANCE duration].
+pub fn rl_clock(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
+    if call.args.len() == 1 {
+        return reply.integer(integer(call.now));
+    }
+    let target = match (call.is_word(1, "SET"), call.is_word(1, "ADVANCE"), call.args.len()) {
+        (true, _, 3) => parse_instant(call.argument(2)).map_err(|error| format!("ERR unix time {error}")),
+        (_, true, 3) => match parse_duration(call.argument(2)) {
+            Ok(duration) => Ok(call.now.saturating_add(duration)),
+            Err(error) => Err(format!("ERR duration {error}")),
+        },
+        (true, _, _) | (_, true, _) => Err("ERR wrong number of arguments for 'rl.clock' command".to_owned()),
+        _ => Err(format!("ERR syntax error: RL.CLOCK takes SET or ADVANCE, not '{}'", printable(call.argument(1)))),
+    };
+    match target {
+        Err(text) => reply.error(&text),
+        Ok(_) if !core.settings.test_clock => {
+            reply.error("ERR the clock can be moved only on a server started with --test-clock");
+        }
+        Ok(target) if target < call.now => reply.error("ERR the clock never runs backwards"),
+        Ok(target) if target > CLOCK_MICROS_MAX => reply.error("ERR the clock cannot be set beyond the year 9999"),
+        Ok(target) => {
+            core.effects.push(Effect::SetClock(target));
+            reply.simple("OK");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! One client's session: what it said about itself and what it may do. No socket: the shell owns that.
+
+use std::cell::{Cell, RefCell};
+use std::fmt::Write;
+use std::rc::Rc;
+use tollgate_limits::Micros;
+use tollgate_resp::Protocol;
+
+/// What CLIENT LIST shows of a client. Shared between its session and its core's list.
+#[derive(Debug)]
+pub struct Client {
+    /// Unique in the process, growing.
+    pub id: u64,
+    /// `ip:port`, or the path of the Unix socket and `:0`.
+    pub address: String,
+    /// The server's end, likewise.
+    pub local_address: String,
+    /// The socket's descriptor.
+    pub descriptor: i32,
+    /// When it came, on the core's timeline.
+    pub since: Micros,
+    /// The core that serves it.
+    pub core: u16,
+    /// When it last sent something.
+    pub active: Cell<Micros>,
+    /// Its protocol.
+    pub protocol: Cell<Protocol>,
+    /// The name of the last command, its container's part included.
+    pub last_command: Cell<&'static str>,
+    /// CLIENT SETNAME.
+    pub name: RefCell<String>,
+    /// CLIENT SETINFO LIB-NAME.
+    pub library: RefCell<String>,
+    /// CLIENT SETINFO LIB-VER.
+    pub library_version: RefCell<String>,
+    /// Bytes it sent.
+    pub input_bytes: Cell<u64>,
+    /// Bytes it was sent.
+    pub output_bytes: Cell<u64>,
+    /// Commands it sent.
+    pub commands: Cell<u64>,
+}
+
+impl Client {
+    /// One line of CLIENT LIST without the line's end: Redis's fields in Redis's order, then `core`.
+    pub fn line(&self, now: Micros) -> String {
+        let seconds_since = |then: Micros| now.saturating_sub(then) / 1_000_000;
+        let mut line = String::new();
+        let unix = if self.address.starts_with('/') { "U" } else { "N" };
+        let protocol = if self.protocol.get() == Protocol::Resp3 { 3 } else { 2 };
+        let _ = write!(
+            line,
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf=0 \
+             qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd={} user=default \
+             redir=-1 resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={} core={}",
+            self.id,
+            self.address,
+            self.local_address,
+            self.descriptor,
+            self.name.borrow(),
+            seconds_since(self.since),
+            seconds_since(self.active.get()),
+            unix,
+            self.last_command.get(),
+            protocol,
+            self.library.borrow(),
+            self.library_version.borrow(),
+            self.input_bytes.get(),
+            self.output_bytes.get(),
+            self.commands.get(),
+            self.core,
+        );
+        line
+    }
+}
+
+/// The state that commands of one connection read and change.
+#[derive(Debug)]
+pub struct Session {
+    /// What others see of it.
+    pub client: Rc<Client>,
+    /// The protocol of its replies.
+    pub protocol: Protocol,
+    /// Whether it may run commands that need a password. True from the start if none is set.
+    pub authenticated: bool,
+}
+
+impl Session {
+    /// Of a client that just came.
+    pub fn new(client: Rc<Client>, authenticated: bool) -> Session {
+        Session { client, protocol: Protocol::Resp2, authenticated }
+    }
+
+    /// Sets the protocol for this session's next replies.
+    pub fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+        self.client.protocol.set(protocol);
+    }
+}

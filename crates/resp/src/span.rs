@@ -1,0 +1,188 @@
+//! Arguments as places in a buffer rather than copies of it.
+
+use std::fmt;
+
+use crate::printable::printable;
+
+/// A byte range in the buffer that was handed to the parser.
+///
+/// 32 bits are enough because a command is bounded far below 4 GiB, and they keep a span in one register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Span {
+    /// The first byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// The bytes of this span in `buffer`; empty if the span does not lie inside it.
+    pub fn of(self, buffer: &[u8]) -> &[u8] {
+        match (usize::try_from(self.start), usize::try_from(self.end)) {
+            (Ok(start), Ok(end)) => buffer.get(start..end).unwrap_or_default(),
+            _ => &[],
+        }
+    }
+
+    /// How many bytes the span covers.
+    pub fn len(self) -> usize {
+        usize::try_from(self.end.saturating_sub(self.start)).unwrap_or_default()
+    }
+
+    /// Whether the span covers nothing.
+    pub fn is_empty(self) -> bool {
+        self.end <= self.start
+    }
+
+    /// The span of `start..end`. The parser never looks beyond 4 GiB, so saturation is out of reach; it stands here
+    /// so that no number can wrap.
+    pub(crate) fn new(start: usize, end: usize) -> Span {
+        Span { start: u32::try_from(start).unwrap_or(u32::MAX), end: u32::try_from(end).unwrap_or(u32::MAX) }
+    }
+
+    /// The same span counted from a point `by` bytes further back.
+    pub(crate) fn moved_up(self, by: usize) -> Span {
+        let by = u32::try_from(by).unwrap_or(u32::MAX);
+        Span { start: self.start.saturating_add(by), end: self.end.saturating_add(by) }
+    }
+
+    /// The same span counted from a point `by` bytes further on.
+    pub(crate) fn moved_down(self, by: usize) -> Span {
+        let by = u32::try_from(by).unwrap_or(u32::MAX);
+        Span { start: self.start.saturating_sub(by), end: self.end.saturating_sub(by) }
+    }
+}
+
+/// One command's arguments, its name first: spans and the buffer they lie in.
+#[derive(Clone, Copy)]
+pub struct Args<'a> {
+    buffer: &'a [u8],
+    spans: &'a [Span],
+}
+
+impl<'a> Args<'a> {
+    /// The arguments that `spans` mark in `buffer`.
+    pub fn new(buffer: &'a [u8], spans: &'a [Span]) -> Args<'a> {
+        Args { buffer, spans }
+    }
+
+    /// How many arguments there are.
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The argument at `index`, counted from 0; `None` past the last.
+    pub fn get(&self, index: usize) -> Option<&'a [u8]> {
+        self.spans.get(index).map(|span| span.of(self.buffer))
+    }
+
+    /// All arguments in order.
+    pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let buffer = self.buffer;
+        self.spans.iter().map(move |span| span.of(buffer))
+    }
+
+    /// The arguments from index `from` on; none if there are not so many.
+    pub fn tail(&self, from: usize) -> Args<'a> {
+        Args { buffer: self.buffer, spans: self.spans.get(from..).unwrap_or_default() }
+    }
+}
+
+/// The name and the number of arguments, never the arguments: they may hold a password.
+impl fmt::Debug for Args<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = printable(self.get(0).unwrap_or_default());
+        formatter.debug_struct("Args").field("name", &name).field("len", &self.len()).finish()
+    }
+}
+
+/// Arguments that lie in a buffer of their own, because what the client wrote is not what it meant: the words of an
+/// inline command with quotes and escapes in it.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct OwnedArgs {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+impl OwnedArgs {
+    /// The arguments, as any command's.
+    pub fn args(&self) -> Args<'_> {
+        Args::new(&self.bytes, &self.spans)
+    }
+
+    /// The buffer that [`OwnedArgs::spans`] refer to.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Where each argument lies in [`OwnedArgs::bytes`].
+    pub fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+
+    /// Appends one byte to the argument that is being written.
+    pub(crate) fn push_byte(&mut self, byte: u8) {
+        self.bytes.push(byte);
+    }
+
+    /// Ends the argument that is being written and gives its length in bytes.
+    pub(crate) fn finish_argument(&mut self) -> usize {
+        let start = self.spans.last().map_or(0, |span| span.end);
+        let span = Span { start, end: u32::try_from(self.bytes.len()).unwrap_or(u32::MAX) };
+        self.spans.push(span);
+        span.len()
+    }
+}
+
+impl fmt::Debug for OwnedArgs {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.args().fmt(formatter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Args, Span};
+
+    #[test]
+    fn a_span_outside_the_buffer_is_empty() {
+        let samples = [
+            ((0, 3), "abc"),
+            ((1, 2), "b"),
+            ((3, 3), ""),
+            ((2, 4), ""),
+            ((9, 12), ""),
+            ((2, 1), ""),
+            ((0, u32::MAX), ""),
+        ];
+        for ((start, end), expected) in samples {
+            assert_eq!(Span { start, end }.of(b"abc"), expected.as_bytes(), "{start}..{end}");
+        }
+        assert_eq!(Span { start: 5, end: 3 }.len(), 0);
+        assert!(Span { start: 5, end: 3 }.is_empty() && Span::default().is_empty());
+        assert_eq!(Span { start: 3, end: 5 }.len(), 2);
+    }
+
+    #[test]
+    fn arguments_are_read_by_index_and_tail() {
+        let spans = [Span { start: 0, end: 3 }, Span { start: 4, end: 5 }, Span { start: 5, end: 5 }];
+        let args = Args::new(b"GET k", &spans);
+        assert_eq!((args.len(), args.is_empty()), (3, false));
+        assert_eq!((args.get(0), args.get(2), args.get(3)), (Some(&b"GET"[..]), Some(&b""[..]), None));
+        assert_eq!(args.iter().collect::<Vec<_>>(), [&b"GET"[..], b"k", b""]);
+        assert_eq!(args.tail(1).iter().collect::<Vec<_>>(), [&b"k"[..], b""]);
+        assert!(args.tail(3).is_empty() && args.tail(99).is_empty());
+    }
+
+    #[test]
+    fn debugging_shows_no_argument() {
+        let spans = [Span { start: 0, end: 4 }, Span { start: 5, end: 11 }];
+        let shown = format!("{:?}", Args::new(b"AUTH secret", &spans));
+        assert_eq!(shown, r#"Args { name: "AUTH", len: 2 }"#);
+    }
+}

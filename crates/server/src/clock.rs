@@ -1,0 +1,116 @@
+//! The one clock of a process.
+//!
+//! The problem: the wall clock can be stepped, and a step would free or lock every key; the monotonic clock that most
+//! libraries offer stands still while the machine sleeps, which keeps keys locked. The idea: CLOCK_BOOTTIME, which counts
+//! suspend and never steps, anchored once to the wall clock so that windows are aligned to the calendar. Steps of the
+//! wall clock are only counted.
+
+use rustix::time::{ClockId, clock_gettime};
+use std::sync::atomic::{AtomicU64, Ordering};
+use tollgate_limits::Micros;
+
+/// Where the test clock begins: 2020-01-01 00:00:00 UTC.
+pub const TEST_CLOCK_START_MICROS: Micros = 1_577_836_800 * SECOND_MICROS;
+/// A difference between the two clocks that is a step, not the kernel's slewing between two looks.
+const STEP_MICROS_MIN: u64 = 100_000;
+const SECOND_MICROS: u64 = 1_000_000;
+
+/// Gives the time that all decisions are made with.
+#[derive(Debug)]
+pub struct Clock {
+    /// Wall time minus boot time when the process started.
+    offset_micros: u64,
+    /// The time of a test clock; 0 if this is a real one.
+    test_micros: AtomicU64,
+    is_test: bool,
+    seen_offset_micros: AtomicU64,
+    steps: AtomicU64,
+}
+
+impl Clock {
+    /// Anchors the clock now. A test clock stands still at [`TEST_CLOCK_START_MICROS`].
+    pub fn new(is_test: bool) -> Clock {
+        let offset_micros = wall_micros().saturating_sub(boot_micros());
+        Clock {
+            offset_micros,
+            test_micros: AtomicU64::new(TEST_CLOCK_START_MICROS),
+            is_test,
+            seen_offset_micros: AtomicU64::new(offset_micros),
+            steps: AtomicU64::new(0),
+        }
+    }
+
+    /// The time in microseconds since the Unix epoch. Never less than an earlier answer.
+    #[inline]
+    pub fn now(&self) -> Micros {
+        if self.is_test {
+            return self.test_micros.load(Ordering::SeqCst);
+        }
+        boot_micros().saturating_add(self.offset_micros)
+    }
+
+    /// Moves a test clock, never backwards. A real one stays as it is.
+    pub fn set(&self, micros: Micros) {
+        if self.is_test {
+            self.test_micros.fetch_max(micros, Ordering::SeqCst);
+        }
+    }
+
+    /// Looks whether the wall clock was stepped since the last look. Called at each tick of one core.
+    pub fn watch_for_steps(&self) -> bool {
+        let offset = wall_micros().saturating_sub(boot_micros());
+        let seen = self.seen_offset_micros.swap(offset, Ordering::Relaxed);
+        let stepped = offset.abs_diff(seen) >= STEP_MICROS_MIN;
+        if stepped {
+            self.steps.fetch_add(1, Ordering::Relaxed);
+        }
+        stepped
+    }
+
+    /// How many steps were seen.
+    pub fn steps(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
+    }
+}
+
+/// Microseconds since boot, suspend included: for the store's step meter and for deadlines of the shell.
+pub fn boot_micros() -> u64 {
+    read(ClockId::Boottime)
+}
+
+fn wall_micros() -> u64 {
+    read(ClockId::Realtime)
+}
+
+#[inline]
+fn read(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    // Both clocks stand after 1970; a machine set before that gets its epoch.
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanoseconds = u64::try_from(time.tv_nsec).unwrap_or(0);
+    seconds.saturating_mul(SECOND_MICROS).saturating_add(nanoseconds / 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_clock_stands_still_and_moves_forward_only() {
+        let clock = Clock::new(true);
+        assert_eq!((clock.now(), clock.now()), (TEST_CLOCK_START_MICROS, TEST_CLOCK_START_MICROS));
+        clock.set(TEST_CLOCK_START_MICROS + 5);
+        clock.set(TEST_CLOCK_START_MICROS + 3);
+        assert_eq!(clock.now(), TEST_CLOCK_START_MICROS + 5);
+    }
+
+    #[test]
+    fn a_real_clock_agrees_with_the_wall_and_cannot_be_set() {
+        let clock = Clock::new(false);
+        clock.set(u64::MAX);
+        let (before, after) = (clock.now(), clock.now());
+        assert!(before <= after);
+        assert!(after.abs_diff(wall_micros()) < 10 * SECOND_MICROS);
+        assert!(!clock.watch_for_steps());
+    }
+}

@@ -1,0 +1,227 @@
+//! From raw settings to a [`Config`]: each value by its parser and range, then how the values fit each other.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::error::{ConfigError, ConfigErrors, Source, quoted};
+use super::raw::{Loaded, RawSettings};
+use super::setting::{self, Setting};
+use super::{BULK_BYTES_CEILING, CORES_MAX, Config, Eviction, LogFormat, LogLevel, PasswordHash, value};
+
+/// The longest path of a Unix socket: the kernel has 108 bytes for it, with the zero byte at its end.
+const UNIX_PATH_BYTES_MAX: usize = 107;
+
+/// The longest password that Redis takes.
+const PASSWORD_BYTES_MAX: usize = 512;
+
+/// Judges `settings`, after `errors` that reading them has brought. `cpus` are those that the process may use.
+pub(super) fn check(
+    settings: &RawSettings,
+    cpus: &[usize],
+    errors: Vec<ConfigError>,
+    notices: Vec<String>,
+) -> Result<Loaded, ConfigErrors> {
+    let mut checker = Checker { settings, errors, notices };
+    let decided = checker.decide(cpus);
+    let Checker { mut errors, mut notices, .. } = checker;
+    match decided {
+        Some(config) if errors.is_empty() => {
+            errors.extend(conflicts(&config));
+            notices.extend(cautions(&config, settings));
+            if errors.is_empty() { Ok(Loaded { config, notices }) } else { Err(ConfigErrors(errors)) }
+        }
+        _ => Err(ConfigErrors(errors)),
+    }
+}
+
+struct Checker<'a> {
+    settings: &'a RawSettings,
+    errors: Vec<ConfigError>,
+    notices: Vec<String>,
+}
+
+impl Checker<'_> {
+    /// Every value is parsed before the first `?`, so that every mistake is found in one go.
+    fn decide(&mut self, cpus: &[usize]) -> Option<Config> {
+        let bind = self.parsed(&setting::BIND, value::addresses);
+        let port = self.parsed(&setting::PORT, |text| u16::try_from(value::number(text)?).ok());
+        let unix_socket = self.parsed(&setting::UNIX_SOCKET, unix_path);
+        let unix_socket_mode = self.parsed(&setting::UNIX_SOCKET_PERM, optional(value::permission_bits));
+        let password = self.parsed(&setting::REQUIRE_PASS, optional(password_hash));
+        let protected_mode = self.parsed(&setting::PROTECTED_MODE, value::yes_or_no);
+        let clients_max = self.parsed(&setting::MAX_CLIENTS, count_between(1, 1_000_000));
+        let idle_timeout = self.parsed(&setting::TIMEOUT, seconds_up_to(31_536_000));
+        let keepalive = self.parsed(&setting::TCP_KEEPALIVE, seconds_up_to(32_767));
+        let bulk_bytes_max = self.parsed(&setting::PROTO_MAX_BULK_LEN, bulk_bytes);
+        let memory_max_bytes = self.parsed(&setting::MAX_MEMORY, value::size_bytes);
+        let eviction = self.parsed(&setting::MAX_MEMORY_POLICY, eviction);
+        let log_limit_max = self.parsed(&setting::LOG_LIMIT_MAX, |text| {
+            value::number(text).filter(|limit| (1..=10_000_000).contains(limit))
+        });
+        let dir = self.parsed(&setting::DIR, |text| Some((!text.is_empty()).then(|| PathBuf::from(text))));
+        let cores = self.parsed(&setting::CORES, |text| {
+            if text.is_empty() { Some(cpus.len().clamp(1, CORES_MAX)) } else { count_between(1, CORES_MAX)(text) }
+        });
+        let admin_port = self.parsed(&setting::ADMIN_PORT, |text| u16::try_from(value::number(text)?).ok());
+        let admin_bind = self.parsed(&setting::ADMIN_BIND, value::address);
+        let test_clock = self.parsed(&setting::TEST_CLOCK, value::yes_or_no);
+        let log_level = self.parsed(&setting::LOG_LEVEL, log_level);
+        let log_format = self.parsed(&setting::LOG_FORMAT, log_format);
+        let admin_address = SocketAddr::new(admin_bind?, admin_port?);
+        Some(Config {
+            bind: bind?,
+            port: port?,
+            unix_socket: unix_socket?,
+            unix_socket_mode: unix_socket_mode?,
+            cores: cores?,
+            cpus: cpus.to_vec(),
+            dir: dir?,
+            admin: (admin_address.port() != 0).then_some(admin_address),
+            test_clock: test_clock?,
+            password: password?,
+            protected_mode: protected_mode?,
+            memory_max_bytes: memory_max_bytes?,
+            eviction: eviction?,
+            clients_max: clients_max?,
+            idle_timeout: idle_timeout?,
+            keepalive: keepalive?,
+            bulk_bytes_max: bulk_bytes_max?,
+            log_limit_max: log_limit_max?,
+            log_level: log_level?,
+            log_format: log_format?,
+        })
+    }
+
+    /// The value of one setting, its default if nobody set it. Where the parser refuses, the mistake is noted.
+    fn parsed<T>(&mut self, setting: &Setting, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+        let text = self.settings.get(setting).map_or(setting.default, |raw| raw.text.as_str());
+        let value = parse(text);
+        if value.is_none() {
+            let shown = if setting.key == setting::REQUIRE_PASS.key { "the password".to_owned() } else { quoted(text) };
+            let problem = format!("{shown} is not accepted; allowed: {}", setting.allowed);
+            self.errors.push(ConfigError::new(place_of(setting, self.settings), problem));
+        }
+        value
+    }
+}
+
+/// Where a reader finds the value of a setting: the flag, the variable, or the file and key.
+fn place_of(setting: &Setting, settings: &RawSettings) -> String {
+    match settings.get(setting).map_or(&Source::Default, |raw| &raw.source) {
+        Source::Default => format!("default of {}", setting.key),
+        Source::File(path) => format!("{}, key {}", path.display(), setting.key),
+        Source::Environment => setting.variable(),
+        Source::Flag => format!("--{}", setting.key),
+    }
+}
+
+/// Values that are right by themselves but not together.
+fn conflicts(config: &Config) -> Vec<ConfigError> {
+    let mut errors = Vec::new();
+    if config.bind.is_empty() && config.unix_socket.is_none() {
+        errors.push(ConfigError::new("bind", "no address to serve clients on; name one, or a path with unixsocket"));
+    }
+    for everywhere in config.bind.iter().filter(|address| address.is_unspecified()) {
+        let mut others = config.bind.iter().filter(|&address| address != everywhere);
+        if let Some(other) = others.find(|address| address.is_ipv4() == everywhere.is_ipv4()) {
+            let problem = format!("{everywhere} is every address of its family, so {other} beside it is one too many");
+            errors.push(ConfigError::new("bind", problem));
+        }
+    }
+    if let Some(admin) = config.admin
+        && admin.port() == config.port
+        && config.bind.iter().any(|&address| overlaps(address, admin.ip()))
+    {
+        let problem = format!("port {} of {} already serves clients; take another port", admin.port(), admin.ip());
+        errors.push(ConfigError::new("admin-port", problem));
+    }
+    errors
+}
+
+fn overlaps(left: IpAddr, right: IpAddr) -> bool {
+    left == right || (left.is_ipv4() == right.is_ipv4() && (left.is_unspecified() || right.is_unspecified()))
+}
+
+/// What is allowed but likely not meant.
+fn cautions(config: &Config, settings: &RawSettings) -> Vec<String> {
+    let mut cautions = Vec::new();
+    let open_to_others = config.bind.iter().any(|address| !address.is_loopback());
+    if open_to_others && config.password.is_none() {
+        let consequence = if config.protected_mode {
+            "only clients on this host are served until requirepass is set (or protected-mode is no)"
+        } else {
+            "anybody who reaches this host may use and reset every limit"
+        };
+        cautions.push(format!("clients from other hosts can connect and there is no password: {consequence}"));
+    }
+    let by_flag = |raw: &super::raw::RawValue| raw.source == Source::Flag && !raw.text.is_empty();
+    if settings.get(&setting::REQUIRE_PASS).is_some_and(by_flag) {
+        cautions.push(
+            "the password was given as a flag, which the list of processes shows: \
+             prefer TOLLGATE_REQUIREPASS or the file"
+                .to_owned(),
+        );
+    }
+    cautions
+}
+
+/// A setting that may be empty, which is "not set".
+fn optional<T>(parse: impl FnOnce(&str) -> Option<T>) -> impl FnOnce(&str) -> Option<Option<T>> {
+    |text| if text.is_empty() { Some(None) } else { parse(text).map(Some) }
+}
+
+fn unix_path(text: &str) -> Option<Option<PathBuf>> {
+    let fits = text.len() <= UNIX_PATH_BYTES_MAX && !text.contains('\0');
+    fits.then(|| (!text.is_empty()).then(|| PathBuf::from(text)))
+}
+
+fn password_hash(text: &str) -> Option<PasswordHash> {
+    (text.len() <= PASSWORD_BYTES_MAX).then(|| PasswordHash::of(text.as_bytes()))
+}
+
+fn count_between(least: usize, most: usize) -> impl Fn(&str) -> Option<usize> {
+    move |text| usize::try_from(value::number(text)?).ok().filter(|count| (least..=most).contains(count))
+}
+
+/// Whole seconds; 0 is none.
+fn seconds_up_to(most: u64) -> impl Fn(&str) -> Option<Option<Duration>> {
+    move |text| {
+        let seconds = value::number(text).filter(|&seconds| seconds <= most)?;
+        Some((seconds > 0).then(|| Duration::from_secs(seconds)))
+    }
+}
+
+fn bulk_bytes(text: &str) -> Option<usize> {
+    let bytes = usize::try_from(value::size_bytes(text)?).ok()?;
+    (1_024..=BULK_BYTES_CEILING).contains(&bytes).then_some(bytes)
+}
+
+fn eviction(text: &str) -> Option<Eviction> {
+    match text.to_ascii_lowercase().as_str() {
+        "noeviction" => Some(Eviction::NoEviction),
+        "evict-least" => Some(Eviction::EvictLeast),
+        _ => None,
+    }
+}
+
+fn log_level(text: &str) -> Option<LogLevel> {
+    match text.to_ascii_lowercase().as_str() {
+        "off" => Some(LogLevel::Off),
+        "error" => Some(LogLevel::Error),
+        "warn" => Some(LogLevel::Warn),
+        "info" => Some(LogLevel::Info),
+        "debug" => Some(LogLevel::Debug),
+        "trace" => Some(LogLevel::Trace),
+        _ => None,
+    }
+}
+
+fn log_format(text: &str) -> Option<LogFormat> {
+    match text.to_ascii_lowercase().as_str() {
+        "auto" => Some(LogFormat::Auto),
+        "text" => Some(LogFormat::Text),
+        "json" => Some(LogFormat::Json),
+        _ => None,
+    }
+}

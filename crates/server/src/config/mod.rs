@@ -1,0 +1,117 @@
+//! What an operator asks for, as one checked value.
+//!
+//! People set things in three places: a TOML file, `TOLLGATE_*` in the environment, and flags. Three places make three
+//! spellings of every mistake, so each setting is one row in one table ([`setting`]): its name, default, what is
+//! allowed, and its help. The file, the environment and the flags are all read into the same raw form ([`raw`]), text
+//! with a note of where it came from; a flag wins over the environment and that over the file. Only then is anything
+//! judged ([`check`]), by one parser a kind of value ([`value`]), and every mistake is reported at once.
+//!
+//! ```text
+//!   file ──┐
+//!   env  ──┼──> RawSettings (text + source) ──check──> Config (all decided)  ──> CONFIG GET, --check-config
+//!   flags ─┘                                   └─────> ConfigErrors (all of them)
+//! ```
+//!
+//! **Invariant:** a password is hashed here and its text goes no further: no error, no `Debug`, no printed
+//! configuration shows it.
+
+mod check;
+mod error;
+mod password;
+mod raw;
+mod setting;
+mod show;
+mod value;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use error::{ConfigError, ConfigErrors};
+pub use password::PasswordHash;
+pub use raw::{Loaded, ServeArguments};
+pub use setting::{SETTINGS, Setting};
+pub use tollgate_store::Eviction;
+
+/// The most cores one server can use: `slot / 64` names 256 groups of slots, and a core needs at least one of them.
+pub const CORES_MAX: usize = 256;
+
+/// How much a server may be asked to hold in one value. Half of the 1 MiB that one command may have, so that a value
+/// of this size always fits in the command that carries it.
+pub const BULK_BYTES_CEILING: usize = 512 * 1024;
+
+/// Everything the server needs to know to start, checked: each value is inside its range and they fit each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Addresses on which clients are served. Empty only if there is a Unix socket.
+    pub bind: Vec<IpAddr>,
+    /// The TCP port of all of `bind`; 0 means any port that is free.
+    pub port: u16,
+    /// Path of the Unix socket, if one is served. At most 107 bytes long.
+    pub unix_socket: Option<PathBuf>,
+    /// Permission bits of the Unix socket (0 to 0o777); none leaves what the process's umask gives.
+    pub unix_socket_mode: Option<u32>,
+    /// Number of core threads, 1 to [`CORES_MAX`].
+    pub cores: usize,
+    /// The CPUs of the affinity mask that the process inherited, ascending, never empty.
+    pub cpus: Vec<usize>,
+    /// The directory that is locked for this process and holds what it keeps; none keeps nothing.
+    pub dir: Option<PathBuf>,
+    /// Where `/livez`, `/readyz` and `/metrics` are served; none if they are off.
+    pub admin: Option<SocketAddr>,
+    /// Time stands still and moves by `RL.CLOCK` only.
+    pub test_clock: bool,
+    /// What a client must prove to know; none lets everybody in (but see `protected_mode`).
+    pub password: Option<PasswordHash>,
+    /// Without a password, serve only clients on loopback.
+    pub protected_mode: bool,
+    /// Bytes that all keys together may take; 0 is no limit. Each core holds an equal share.
+    pub memory_max_bytes: u64,
+    /// What happens to a new key where memory is full.
+    pub eviction: Eviction,
+    /// Clients served at a time, at least 1.
+    pub clients_max: usize,
+    /// A client that sends nothing for this long is cut off; none waits for ever.
+    pub idle_timeout: Option<Duration>,
+    /// Time without traffic after which the kernel asks whether a client is still there; none never asks.
+    pub keepalive: Option<Duration>,
+    /// The longest argument a client may send, in bytes: 1 KiB to [`BULK_BYTES_CEILING`].
+    pub bulk_bytes_max: usize,
+    /// The largest `limit` that RL.LOG takes: one entry of memory is kept for each admitted unit.
+    pub log_limit_max: u64,
+    /// Log lines of at least this weight are written.
+    pub log_level: LogLevel,
+    /// The shape of a log line.
+    pub log_format: LogFormat,
+}
+
+/// How heavy a log line must be to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogLevel {
+    /// Nothing is written.
+    Off,
+    /// Only what failed.
+    Error,
+    /// Also what an operator should look at.
+    Warn,
+    /// Also what happened: start, stop, changes. The default.
+    Info,
+    /// Also what helps to find a fault.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+/// The shape of a log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text if standard error is a terminal, JSON otherwise.
+    Auto,
+    /// One line of text for a person.
+    Text,
+    /// One JSON object a line for a machine.
+    Json,
+}
+
+#[cfg(test)]
+mod tests;

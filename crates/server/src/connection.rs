@@ -1,0 +1,468 @@
+//! One client: reads, runs what it asks, writes the answers, in order.
+//!
+//! ```text
+//!   read ──> batch (parse, locate, fetch) ──> run: own keys inline, others into one parcel for each core
+//!    ^                                          │
+//!    │                                          ├─ barrier (several cores, clock): first collect, then run it
+//!    │                                          v
+//!    └──────── write <── gate <── assemble <── collect
+//! ```
+//!
+//! A connection coordinates; cores decide. It holds no borrow of the engine across an await.
+
+use crate::batch::{BATCH_COMMANDS_MAX, Batch, Item, Stop};
+use crate::outbox::Outbox;
+use crate::spread;
+use crate::stream::Stream;
+use crate::worker::{READ_BYTES, Room, Worker};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::Instant;
+use tollgate_engine::all::BUSY;
+use tollgate_engine::bounds::{OUTPUT_BYTES_MAX, OUTPUT_BYTES_MAX_UNAUTHENTICATED, OUTPUT_BYTES_PAUSE};
+use tollgate_engine::call::Call;
+use tollgate_engine::core::Core;
+use tollgate_engine::dispatch::{Way, may_run};
+use tollgate_engine::effect::Effect;
+use tollgate_engine::parcel::{NewJob, Parcel, Task};
+use tollgate_engine::session::{Client, Session};
+use tollgate_resp::{Parser, Protocol, ProtocolError, Reply, RequestLimits};
+
+/// A client that must authenticate has this long.
+const AUTHENTICATION_TIME: Duration = Duration::from_secs(10);
+/// A command that has begun to arrive must be whole after this long.
+const PARTIAL_COMMAND_TIME: Duration = Duration::from_secs(30);
+/// After an error that ends the connection, the client's further bytes are read away for this long, so that the error
+/// is not lost to a reset.
+const LINGER_TIME: Duration = Duration::from_millis(500);
+const LINGER_BYTES_MAX: usize = 1024 * 1024;
+
+/// Where a client is.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Its address.
+    pub address: String,
+    /// The address it reached.
+    pub local_address: String,
+}
+
+/// One client's connection.
+pub struct Connection<S> {
+    worker: Rc<Worker>,
+    stream: S,
+    /// The session of commands.
+    pub session: Session,
+    parser: Parser,
+    /// Bytes of a command that is not whole yet.
+    held: Vec<u8>,
+    partial_since: Option<Instant>,
+    opened: Instant,
+    outbox: Outbox,
+    ending: Option<Ending>,
+}
+
+/// How a connection ends once its replies are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// In order.
+    Close,
+    /// After an error that the client should get to read.
+    Linger,
+    /// At once, without a word.
+    Cut,
+}
+
+impl<S: Stream> Connection<S> {
+    /// A connection that was just accepted.
+    pub fn new(worker: Rc<Worker>, stream: S, peer: Peer) -> Connection<S> {
+        let now = worker.now();
+        let client = Rc::new(Client {
+            id: worker.hub.next_client_id(),
+            address: peer.address,
+            local_address: peer.local_address,
+            descriptor: stream.descriptor(),
+            since: now,
+            core: u16::try_from(worker.index).unwrap_or(0),
+            active: Cell::new(now),
+            protocol: Cell::new(Protocol::Resp2),
+            last_command: Cell::new("NULL"),
+            name: RefCell::default(),
+            library: RefCell::default(),
+            library_version: RefCell::default(),
+            input_bytes: Cell::new(0),
+            output_bytes: Cell::new(0),
+            commands: Cell::new(0),
+        });
+        worker.core.borrow_mut().clients.insert(client.id, client.clone());
+        let authenticated = worker.hub.settings.password.is_none();
+        let session = Session::new(client, authenticated);
+        let parser = Parser::new(request_limits(&worker, authenticated));
+        Connection {
+            worker,
+            stream,
+            session,
+            parser,
+            held: Vec::new(),
+            partial_since: None,
+            opened: Instant::now(),
+            outbox: Outbox::default(),
+            ending: None,
+        }
+    }
+
+    /// Serves the client until it leaves or is ended.
+    pub async fn run(mut self) {
+        let mut batch = Batch::default();
+        while self.ending.is_none() {
+            let Some(buffer) = self.read().await else { break };
+            let worker = self.worker.clone();
+            worker.busy.set(worker.busy.get() + 1);
+            let large = self.process(&buffer, &mut batch).await;
+            let written = self.flush().await;
+            worker.busy.set(worker.busy.get() - 1);
+            worker.give_buffer(buffer);
+            if written.is_err() {
+                break;
+            }
+            worker.read_mail();
+            if large {
+                // One client gets a bounded slice of the core's time before the others' turn.
+                tokio::task::yield_now().await;
+            }
+        }
+        self.end().await;
+    }
+
+    async fn end(mut self) {
+        self.worker.core.borrow_mut().clients.remove(&self.session.client.id);
+        if self.ending != Some(Ending::Linger) || self.stream.shutdown().await.is_err() {
+            return;
+        }
+        let _ = tokio::time::timeout(LINGER_TIME, async {
+            let mut passed = 0;
+            let mut buffer = self.worker.take_buffer();
+            while passed < LINGER_BYTES_MAX {
+                buffer.clear();
+                match self.stream.read_buf(&mut buffer).await {
+                    Ok(count) if count > 0 => passed += count,
+                    _ => break,
+                }
+            }
+        })
+        .await;
+    }
+
+    /// The next bytes, behind those of a command that is not whole yet. `None` if the connection is over.
+    async fn read(&mut self) -> Option<Vec<u8>> {
+        let read = match self.deadline() {
+            None => self.read_some().await,
+            Some(deadline) => match tokio::time::timeout_at(deadline, self.read_some()).await {
+                Ok(read) => read,
+                Err(_) => {
+                    self.worker.core.borrow().counters.slow_disconnections.add(1);
+                    return None;
+                }
+            },
+        };
+        read.ok().filter(|(_, count)| *count > 0).map(|(buffer, count)| {
+            let bytes = u64::try_from(count).unwrap_or(0);
+            self.worker.core.borrow().counters.net_input_bytes.add(bytes);
+            let client = &self.session.client;
+            client.input_bytes.set(client.input_bytes.get() + bytes);
+            buffer
+        })
+    }
+
+    /// Reads into a buffer that it holds only while there is something to read, so that an idle client has none.
+    async fn read_some(&mut self) -> io::Result<(Vec<u8>, usize)> {
+        std::future::poll_fn(|context| {
+            let mut buffer = self.worker.take_buffer();
+            buffer.extend_from_slice(&self.held);
+            buffer.reserve(READ_BYTES);
+            // The future of read_buf keeps nothing between polls, so a new one for each poll is as good.
+            match pin!(self.stream.read_buf(&mut buffer)).poll(context) {
+                Poll::Pending => {
+                    self.worker.give_buffer(buffer);
+                    Poll::Pending
+                }
+                Poll::Ready(result) => Poll::Ready(result.map(|count| (buffer, count))),
+            }
+        })
+        .await
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let authentication = (!self.session.authenticated).then(|| self.opened + AUTHENTICATION_TIME);
+        let partial = self.partial_since.map(|since| since + PARTIAL_COMMAND_TIME);
+        let idle = self.worker.hub.config.idle_timeout.map(|timeout| Instant::now() + timeout);
+        [authentication, partial, idle].into_iter().flatten().min()
+    }
+
+    /// Runs everything that is whole in the buffer. Answers whether that was much.
+    async fn process(&mut self, buffer: &[u8], batch: &mut Batch) -> bool {
+        let (mut start, mut commands) = (0, 0);
+        let stop = loop {
+            // Before authentication one at a time: AUTH changes what may follow.
+            let commands_max = if self.session.authenticated { BATCH_COMMANDS_MAX } else { 1 };
+            let dispatcher = self.worker.dispatcher;
+            let stop = batch.fill(&mut self.parser, &dispatcher, buffer, &mut start, commands_max);
+            commands += batch.items.len();
+            self.run_batch(buffer, batch).await;
+            if self.ending.is_some() || stop != Stop::Full {
+                break stop;
+            }
+        };
+        match stop {
+            Stop::Broken(error) if self.ending.is_none() => self.break_off(&error),
+            Stop::Incomplete(name) => {
+                if let Some(name) = name {
+                    self.refuse_early(name.of(buffer));
+                }
+                self.hold(buffer, start);
+            }
+            _ => self.hold(buffer, start),
+        }
+        commands >= BATCH_COMMANDS_MAX
+    }
+
+    /// Keeps what belongs to a command that is not whole yet, in memory of its own size.
+    fn hold(&mut self, buffer: &[u8], start: usize) {
+        self.held.clear();
+        self.held.extend_from_slice(buffer.get(start..).unwrap_or_default());
+        if self.held.is_empty() {
+            self.held = Vec::new();
+        }
+        let partial = self.parser.is_mid_command() || !self.held.is_empty();
+        self.partial_since = if partial { self.partial_since.or_else(|| Some(Instant::now())) } else { None };
+    }
+
+    /// A command that will be refused whatever its arguments are is refused by its name, and the rest of it is thrown
+    /// away as it comes.
+    fn refuse_early(&mut self, name: &[u8]) {
+        if let Some(text) = self.worker.dispatcher.refuse_early(name, &self.session) {
+            self.parser.discard();
+            self.worker.core.borrow().counters.error_replies.add(1);
+            Reply::new(&mut self.outbox.bytes, self.session.protocol).error(&text);
+        }
+    }
+
+    fn break_off(&mut self, error: &ProtocolError) {
+        self.worker.core.borrow().counters.protocol_errors.add(1);
+        if *error == ProtocolError::Http {
+            tracing::warn!(client = %self.session.client.address, "an http request came to the resp port");
+            self.ending = Some(Ending::Cut);
+            return;
+        }
+        Reply::new(&mut self.outbox.bytes, self.session.protocol).error(&format!("ERR {error}"));
+        self.ending = Some(Ending::Linger);
+    }
+
+    async fn run_batch(&mut self, buffer: &[u8], batch: &Batch) {
+        let mut next = 0;
+        while next < batch.items.len() && self.ending.is_none() {
+            next = self.run_until_barrier(buffer, batch, next);
+            if self.outbox.is_waiting() {
+                self.collect().await;
+            }
+            // The next item may also be an ordinary one that waits until the output is written.
+            if self.ending.is_none()
+                && let Some(item) = batch.items.get(next)
+                && is_barrier(item)
+            {
+                self.run_barrier(buffer, batch, item).await;
+                next += 1;
+            }
+            if self.outbox.bytes.len() > self.output_pause() && self.flush().await.is_err() {
+                self.ending = Some(Ending::Cut);
+            }
+        }
+    }
+
+    fn output_pause(&self) -> usize {
+        if self.session.authenticated { OUTPUT_BYTES_PAUSE } else { OUTPUT_BYTES_MAX_UNAUTHENTICATED }
+    }
+
+    /// Runs commands from `next` on, without an await, up to one that must wait for those before it. Answers which.
+    fn run_until_barrier(&mut self, buffer: &[u8], batch: &Batch, mut next: usize) -> usize {
+        let worker = self.worker.clone();
+        let now = worker.now();
+        let mut core = worker.core.borrow_mut();
+        if next == 0 {
+            core.counters.batches.add(1);
+            self.session.client.active.set(now);
+            self.prefetch(&core, batch);
+        }
+        while let Some(item) = batch.items.get(next) {
+            if self.ending.is_some() || self.outbox.bytes.len() > OUTPUT_BYTES_PAUSE {
+                break;
+            }
+            let ready = match &item.ready {
+                Ok(ready) => *ready,
+                Err(text) => {
+                    core.counters.error_replies.add(1);
+                    Reply::new(&mut self.outbox.bytes, self.session.protocol).error(text);
+                    next += 1;
+                    continue;
+                }
+            };
+            if let Err(text) = may_run(ready.entry, &self.session) {
+                core.counters.error_replies.add(1);
+                Reply::new(&mut self.outbox.bytes, self.session.protocol).error(text);
+                next += 1;
+                continue;
+            }
+            let args = item.args(buffer, &batch.spans);
+            match ready.way {
+                Way::To(to) if usize::from(to) == worker.index => {
+                    let call = Call { args, at: ready.at, now };
+                    let mut reply = Reply::new(&mut self.outbox.bytes, self.session.protocol);
+                    core.run_key(ready.entry, &call, &mut reply);
+                }
+                Way::To(to) => {
+                    let protocol = self.session.protocol;
+                    let job = NewJob { entry: ready.entry, task: Task::Run, at: ready.at, protocol, undo: None };
+                    let to = usize::from(to);
+                    let position = worker.with_outgoing(to, |parcel| parcel.push(job, args.iter()));
+                    self.outbox.mark(to, position.unwrap_or(usize::MAX));
+                }
+                Way::Here => {
+                    let call = Call { args, at: ready.at, now };
+                    let mut reply = Reply::new(&mut self.outbox.bytes, self.session.protocol);
+                    core.run_session(ready.entry, &mut self.session, &call, &mut reply);
+                    self.carry_out(&mut core);
+                }
+                Way::Process | Way::PerKey | Way::Every | Way::AllOrNothing => break,
+            }
+            next += 1;
+        }
+        if let Some(item) = next.checked_sub(1).and_then(|last| batch.items.get(last))
+            && let Ok(ready) = &item.ready
+        {
+            self.session.client.last_command.set(ready.entry.command.name);
+        }
+        core.publish();
+        next
+    }
+
+    fn prefetch(&self, core: &Core, batch: &Batch) {
+        if batch.items.len() == 1 {
+            return;
+        }
+        for item in &batch.items {
+            if let Ok(ready) = &item.ready
+                && ready.way == Way::To(core.index)
+            {
+                core.store.prefetch(ready.at);
+            }
+        }
+    }
+
+    /// Does what a command asked for besides its reply.
+    fn carry_out(&mut self, core: &mut Core) {
+        for effect in core.effects.drain(..) {
+            match effect {
+                Effect::Close => self.ending = Some(Ending::Close),
+                Effect::SessionChanged => {
+                    self.parser.set_limits(request_limits(&self.worker, self.session.authenticated));
+                }
+                Effect::SetClock(micros) => self.worker.hub.clock.set(micros),
+                Effect::Shutdown => self.worker.hub.stop(),
+            }
+        }
+    }
+
+    /// Sends the parcels of the batch, waits for all, and puts their replies in order.
+    async fn collect(&mut self) {
+        let worker = self.worker.clone();
+        let mut parcels = worker.take_outgoing();
+        let full: Vec<usize> = parcels.iter().map(|(core, _)| *core).filter(|core| !worker.has_room(*core)).collect();
+        if !full.is_empty() && !worker.wait_for_room(&full).await {
+            parcels.retain(|(core, parcel)| self.keep_or_refuse(*core, parcel));
+        }
+        let ticket = worker.new_ticket(parcels.len());
+        let cores: Vec<usize> = parcels.iter().map(|(core, _)| *core).collect();
+        for (core, parcel) in parcels {
+            worker.send(core, parcel, ticket, Room::Take);
+        }
+        cores.iter().for_each(|core| worker.wake(*core));
+        let answered = worker.collect(ticket).await;
+        let mut refusal = Vec::new();
+        Reply::new(&mut refusal, self.session.protocol).error(BUSY);
+        self.outbox.assemble(&answered, &refusal);
+        for (core, parcel) in answered {
+            worker.free_room(core);
+            worker.give_parcel(parcel);
+        }
+    }
+
+    /// A message is taken or refused whole: without room, all its commands are answered with BUSY.
+    fn keep_or_refuse(&self, core: usize, parcel: &Parcel) -> bool {
+        let has_room = self.worker.has_room(core);
+        if !has_room {
+            let refused = u64::try_from(parcel.len()).unwrap_or(0);
+            self.worker.core.borrow().counters.busy_replies.add(refused);
+        }
+        has_room
+    }
+
+    /// Runs a command that concerns several cores or the whole process. Nothing of this connection is outstanding.
+    async fn run_barrier(&mut self, buffer: &[u8], batch: &Batch, item: &Item) {
+        let Ok(ready) = &item.ready else { return };
+        let args = item.args(buffer, &batch.spans);
+        let protocol = self.session.protocol;
+        let mut reply = Reply::new(&mut self.outbox.bytes, protocol);
+        match ready.way {
+            Way::Process => {
+                let worker = self.worker.clone();
+                let mut core = worker.core.borrow_mut();
+                let call = Call { args, at: ready.at, now: worker.now() };
+                core.run_session(ready.entry, &mut self.session, &call, &mut reply);
+                self.carry_out(&mut core);
+            }
+            Way::PerKey => spread::per_key(&self.worker, ready, args, &mut reply).await,
+            Way::Every => spread::every(&self.worker, ready, args, &mut reply).await,
+            Way::AllOrNothing => spread::all_or_nothing(&self.worker, ready, args, &mut reply).await,
+            Way::To(_) | Way::Here => {}
+        }
+        self.session.client.last_command.set(ready.entry.command.name);
+    }
+
+    /// Writes all replies.
+    async fn flush(&mut self) -> io::Result<()> {
+        if self.outbox.bytes.is_empty() || self.ending == Some(Ending::Cut) {
+            return Ok(());
+        }
+        if self.outbox.bytes.len() > OUTPUT_BYTES_MAX {
+            self.worker.core.borrow().counters.output_limit_disconnections.add(1);
+            self.ending = Some(Ending::Cut);
+            return Err(io::Error::other("the client's unread output passed its bound"));
+        }
+        if !self.worker.gate.may_leave() {
+            return Err(io::Error::other("this node may not answer"));
+        }
+        self.stream.write_all(&self.outbox.bytes).await?;
+        let bytes = u64::try_from(self.outbox.bytes.len()).unwrap_or(0);
+        self.worker.core.borrow().counters.net_output_bytes.add(bytes);
+        let client = &self.session.client;
+        client.output_bytes.set(client.output_bytes.get() + bytes);
+        self.outbox.clear();
+        Ok(())
+    }
+}
+
+/// Whether a command must wait for those before it.
+fn is_barrier(item: &Item) -> bool {
+    item.ready.as_ref().is_ok_and(|ready| !matches!(ready.way, Way::To(_) | Way::Here))
+}
+
+fn request_limits(worker: &Worker, authenticated: bool) -> RequestLimits {
+    if !authenticated {
+        return RequestLimits::UNAUTHENTICATED;
+    }
+    RequestLimits { bulk_bytes_max: worker.hub.config.bulk_bytes_max, ..RequestLimits::AUTHENTICATED }
+}

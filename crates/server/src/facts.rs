@@ -1,0 +1,59 @@
+//! What the operating system knows of this process, for INFO and /metrics.
+
+use crate::clock::boot_micros;
+use crate::hub::SharedClock;
+use rustix::param::page_size;
+use std::fs;
+use tollgate_engine::settings::Process;
+
+/// The facts of this process.
+#[derive(Debug)]
+pub struct Facts {
+    started_micros: u64,
+    clock: SharedClock,
+}
+
+/// Kernel ticks a second of the times in /proc, fixed on Linux.
+const TICKS_PER_SECOND: u64 = 100;
+/// Fields of /proc/self/stat after the command's name: user and kernel time.
+const STAT_USER_FIELD: usize = 11;
+
+impl Facts {
+    /// Of a process that starts now.
+    pub fn new(clock: SharedClock) -> Facts {
+        Facts { started_micros: boot_micros(), clock }
+    }
+}
+
+impl Process for Facts {
+    fn resident_bytes(&self) -> u64 {
+        let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+        let pages = text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0);
+        pages.saturating_mul(u64::try_from(page_size()).unwrap_or(0))
+    }
+
+    fn cpu_micros(&self) -> (u64, u64) {
+        let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        // The command's name stands in parentheses and may hold spaces.
+        let after_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+        let mut times = after_name.split_whitespace().skip(STAT_USER_FIELD).map(|field| {
+            let ticks = field.parse::<u64>().unwrap_or(0);
+            ticks.saturating_mul(1_000_000 / TICKS_PER_SECOND)
+        });
+        (times.next().unwrap_or(0), times.next().unwrap_or(0))
+    }
+
+    fn uptime_seconds(&self) -> u64 {
+        boot_micros().saturating_sub(self.started_micros) / 1_000_000
+    }
+
+    fn clock_steps(&self) -> u64 {
+        self.clock.steps()
+    }
+
+    fn operating_system(&self) -> String {
+        let name = rustix::system::uname();
+        let text = |words: &std::ffi::CStr| words.to_string_lossy().into_owned();
+        format!("{} {} {}", text(name.sysname()), text(name.release()), text(name.machine()))
+    }
+}

@@ -1,0 +1,143 @@
+//! What all cores share: lanes, clock, counters, settings, and the word to stop.
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crossbeam::queue::ArrayQueue;
+use crossbeam::utils::CachePadded;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use tokio::sync::watch;
+use tollgate_engine::counters::Counters;
+use tollgate_engine::parcel::Parcel;
+use tollgate_engine::settings::Settings;
+use tollgate_mailbox::Mesh;
+
+/// The process's clock.
+pub type SharedClock = Arc<Clock>;
+
+/// How many messages a core may have outstanding at another. With two cores and a message for each read of a socket,
+/// more connections than this would have to be waiting at one moment.
+pub const LANE_MESSAGES_MAX: usize = 512;
+/// Fresh connections that may wait for a core to take them over.
+const HAND_OVER_MAX: usize = 1024;
+
+/// A connection that was accepted and not yet served.
+#[derive(Debug)]
+pub enum Fresh {
+    /// Over TCP, with the client's address and the server's.
+    Tcp(TcpStream, SocketAddr, SocketAddr),
+    /// Over the Unix socket.
+    Unix(UnixStream),
+}
+
+/// Shared by all threads of a server.
+pub struct Hub {
+    /// The lanes between cores.
+    pub mesh: Mesh<Box<Parcel>>,
+    /// The time.
+    pub clock: SharedClock,
+    /// The engine's settings.
+    pub settings: Arc<Settings>,
+    /// The counters of each core.
+    pub counters: Arc<[Arc<Counters>]>,
+    /// The configuration.
+    pub config: Config,
+    /// The most clients, after what the limit on open files leaves.
+    pub clients_max: usize,
+    handed_over: Box<[ArrayQueue<Fresh>]>,
+    loads: Box<[CachePadded<AtomicUsize>]>,
+    next_client_id: AtomicU64,
+    stop: watch::Sender<bool>,
+}
+
+impl Hub {
+    /// For as many cores as there are counters.
+    pub fn new(
+        config: Config,
+        clients_max: usize,
+        clock: SharedClock,
+        settings: Arc<Settings>,
+        counters: Arc<[Arc<Counters>]>,
+    ) -> Hub {
+        let cores = counters.len();
+        Hub {
+            mesh: Mesh::new(cores, LANE_MESSAGES_MAX),
+            clock,
+            settings,
+            counters,
+            config,
+            clients_max,
+            handed_over: (0..cores).map(|_| ArrayQueue::new(HAND_OVER_MAX)).collect(),
+            loads: (0..cores).map(|_| CachePadded::new(AtomicUsize::new(0))).collect(),
+            next_client_id: AtomicU64::new(1),
+            stop: watch::Sender::new(false),
+        }
+    }
+
+    /// A number for a new client.
+    pub fn next_client_id(&self) -> u64 {
+        self.next_client_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Tells all cores to stop.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// Waits for the word to stop.
+    pub fn stopping(&self) -> watch::Receiver<bool> {
+        self.stop.subscribe()
+    }
+
+    /// Connections of all cores.
+    pub fn clients(&self) -> usize {
+        self.loads.iter().map(|load| load.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Chooses the core for a connection that `core` accepted and counts it there. The kernel spreads connections by a
+    /// hash, which with a few long-lived ones may put nearly all on one core; so a core that holds clearly more than its
+    /// share hands fresh ones on.
+    pub fn place(&self, core: usize) -> usize {
+        let own = self.loads.get(core).map_or(0, |load| load.load(Ordering::Relaxed));
+        let total = self.clients() + 1;
+        let cores = self.loads.len().max(1);
+        // More than a quarter above the share, and at least two: moving one socket to and fro helps nobody.
+        let clearly_more = (own + 1) * cores * 4 > total * 5 && (own + 1) * cores > total + cores;
+        let least = self.loads.iter().enumerate().min_by_key(|(_, load)| load.load(Ordering::Relaxed));
+        let chosen = match least {
+            Some((other, _)) if clearly_more => other,
+            _ => core,
+        };
+        self.add_load(chosen);
+        chosen
+    }
+
+    fn add_load(&self, core: usize) {
+        if let Some(load) = self.loads.get(core) {
+            load.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A connection of `core` ended.
+    pub fn remove_load(&self, core: usize) {
+        if let Some(load) = self.loads.get(core) {
+            load.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Hands a connection that was placed at `core` over to it. Given back if too many wait there.
+    pub fn hand_over(&self, core: usize, fresh: Fresh) -> Result<(), Fresh> {
+        let Some(queue) = self.handed_over.get(core) else { return Err(fresh) };
+        queue.push(fresh)?;
+        self.mesh.mark(core);
+        self.mesh.wake(core);
+        Ok(())
+    }
+
+    /// The next connection that was handed over to `core`.
+    pub fn take_over(&self, core: usize) -> Option<Fresh> {
+        self.handed_over.get(core).and_then(ArrayQueue::pop)
+    }
+}

@@ -1,0 +1,38 @@
+//! The shell around the engine: threads, sockets, mailboxes between cores, config, admin endpoints.
+//!
+//! The problem: a single-threaded server answers from one processor however many there are, and locks around shared
+//! keys cost more than the keys. The idea: a thread for each core, each with its own runtime, listener and share of the
+//! slots; cores meet only through messages.
+//!
+//! ```text
+//!   config -> run -> one thread a core: worker
+//!                      accept -> connection -> batch -> engine (own keys)
+//!                                           \-> parcel -> other core's postman -> engine -> back
+//!   admin, logging, clock, facts stand beside
+//! ```
+
+mod accept;
+pub mod admin;
+pub mod affinity;
+pub mod banner;
+mod batch;
+mod clock;
+pub mod config;
+mod connection;
+pub mod directory;
+mod facts;
+mod gate;
+mod hub;
+pub mod listen;
+pub mod logging;
+mod outbox;
+mod postman;
+mod run;
+mod spread;
+mod stream;
+mod worker;
+
+pub use run::{StartError, run};
+
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,71 @@
+//! The replies of one read, in the order of its requests, though some are made on other cores.
+//!
+//! Replies made here are written straight to where they leave from. A command that went to another core leaves a mark
+//! instead; once all have answered, the pieces are put together in order. Where nothing went elsewhere there is nothing
+//! to put together.
+
+use tollgate_engine::parcel::Parcel;
+
+/// A reply that another core makes: which core, and its position in that core's parcel.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    /// Bytes of own replies that come before it.
+    own_bytes: usize,
+    core: usize,
+    position: usize,
+}
+
+/// Replies on their way out.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// What can leave: replies in order, and after the first mark those that were made here only.
+    pub bytes: Vec<u8>,
+    marks: Vec<Mark>,
+    spare: Vec<u8>,
+}
+
+/// A connection whose outbox grew beyond this gives the memory back after the write.
+const KEPT_BYTES_MAX: usize = 16 * 1024;
+
+impl Outbox {
+    /// Notes that the next reply is made by `core`, at `position` of its parcel.
+    #[inline]
+    pub fn mark(&mut self, core: usize, position: usize) {
+        self.marks.push(Mark { own_bytes: self.bytes.len(), core, position });
+    }
+
+    /// Whether replies of other cores are still to be put in.
+    pub fn is_waiting(&self) -> bool {
+        !self.marks.is_empty()
+    }
+
+    /// Puts the replies of other cores where they belong. `refusal` stands for those of a core without a parcel.
+    pub fn assemble(&mut self, parcels: &[(usize, Box<Parcel>)], refusal: &[u8]) {
+        let Some(first) = self.marks.first() else { return };
+        let mut copied = first.own_bytes;
+        self.spare.clear();
+        for mark in &self.marks {
+            self.spare.extend_from_slice(self.bytes.get(copied..mark.own_bytes).unwrap_or_default());
+            copied = mark.own_bytes;
+            match parcels.iter().find(|(core, _)| *core == mark.core) {
+                Some((_, parcel)) => self.spare.extend_from_slice(parcel.reply(mark.position)),
+                None => self.spare.extend_from_slice(refusal),
+            }
+        }
+        self.spare.extend_from_slice(self.bytes.get(copied..).unwrap_or_default());
+        self.bytes.truncate(first.own_bytes);
+        if self.bytes.is_empty() {
+            std::mem::swap(&mut self.bytes, &mut self.spare);
+        } else {
+            self.bytes.extend_from_slice(&self.spare);
+        }
+        self.marks.clear();
+    }
+
+    /// Empties it after everything was written.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES_MAX);
+        self.spare.shrink_to(KEPT_BYTES_MAX);
+    }
+}

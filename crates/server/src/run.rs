@@ -1,0 +1,310 @@
+//! From a checked configuration to a running server and back to nothing, in order.
+
+use crate::admin::{self, AdminHandle, AdminState};
+use crate::clock::{Clock, boot_micros};
+use crate::config::Config;
+use crate::directory::{Directory, DirectoryError};
+use crate::facts::Facts;
+use crate::hub::{Hub, SharedClock};
+use crate::listen::{ListenError, Listeners, make_room_for, remove_unix_socket};
+use crate::worker::Worker;
+use crate::{accept, affinity, banner::Banner, postman};
+use std::io;
+use std::os::unix::net::UnixListener;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::runtime::LocalOptions;
+use tokio::signal::unix::{SignalKind, signal};
+use tollgate_engine::core::{Core, Parts};
+use tollgate_engine::counters::{Counters, Merged};
+use tollgate_engine::registry::rows;
+use tollgate_engine::settings::{Settings, TOLLGATE_VERSION};
+use tollgate_store::{Eviction, StoreConfig};
+
+/// How often a core sweeps and publishes.
+const TICK: Duration = Duration::from_millis(100);
+/// A sweep passes over all keys in this many ticks: eight seconds, so that DBSIZE lags expiry by less than ten.
+const TICKS_PER_SWEEP: u64 = 80;
+/// Records that one step of a sweep looks at: some tens of microseconds.
+const SWEEP_STEP: usize = 1_000;
+/// After the word to stop, running batches get this long.
+const STOP_TIME: Duration = Duration::from_secs(2);
+
+/// Why the server did not start, or did not end in order.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A socket cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The directory cannot be used.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// The admin port cannot be opened.
+    #[error("cannot open the admin port on {address}: {source}; choose another with --admin-port, or 0 for none")]
+    Admin {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system gives no randomness, which the hash of keys needs.
+    #[error("the system gives no random bytes: {0}")]
+    Random(io::Error),
+    /// There can be no further thread or runtime.
+    #[error("cannot start a core: {0}")]
+    Thread(io::Error),
+    /// A core ended by a fault of ours.
+    #[error("a core has failed; see the log")]
+    CoreFailed,
+}
+
+/// Serves until SIGTERM, SIGINT or SHUTDOWN.
+///
+/// # Errors
+/// What keeps the server from starting: nothing is left behind then. Or a core has failed.
+pub fn run(config: Config) -> Result<(), StartError> {
+    let directory = config.dir.as_deref().map(Directory::take).transpose()?;
+    let clients_max = make_room_for(config.clients_max);
+    if clients_max < config.clients_max {
+        tracing::warn!(clients_max, "the limit on open files leaves room for fewer clients than maxclients");
+    }
+    let listeners = Listeners::open(&config)?;
+    let config = Config { port: listeners.port, ..config };
+    let hub = Arc::new(assemble(config, clients_max, listeners.port).map_err(StartError::Random)?);
+    let ready = Arc::new(AtomicBool::new(false));
+    let admin = open_admin(&hub, &ready)?;
+    let address = admin.as_ref().map(AdminHandle::address);
+    let threads = start_cores(&hub, listeners)?;
+    Banner::new(&hub.config, hub.settings.port, address).show(hub.config.log_format);
+    ready.store(true, Ordering::Release);
+    let failed = threads.into_iter().map(JoinHandle::join).filter(Result::is_err).count();
+    ready.store(false, Ordering::Release);
+    if let Some(path) = &hub.config.unix_socket {
+        remove_unix_socket(path);
+    }
+    if let Some(admin) = admin {
+        admin.stop();
+    }
+    drop(directory);
+    tracing::info!("stopped");
+    if failed > 0 { Err(StartError::CoreFailed) } else { Ok(()) }
+}
+
+fn assemble(config: Config, clients_max: usize, port: u16) -> io::Result<Hub> {
+    let clock: SharedClock = Arc::new(Clock::new(config.test_clock));
+    let commands = rows().len();
+    let counters: Arc<[Arc<Counters>]> = (0..config.cores).map(|_| Arc::new(Counters::new(commands))).collect();
+    let settings = settings(&config, clients_max, port, clock.clone())?;
+    Ok(Hub::new(config, clients_max, clock, Arc::new(settings), counters))
+}
+
+fn settings(config: &Config, clients_max: usize, port: u16, clock: SharedClock) -> io::Result<Settings> {
+    let password = config.password.clone();
+    let owned = |(name, value): (&'static str, String)| (name.to_owned(), value);
+    Ok(Settings {
+        password: password.map(|hash| -> tollgate_engine::settings::PasswordCheck {
+            Box::new(move |candidate| hash.matches(candidate))
+        }),
+        parameters: config.parameters().into_iter().map(owned).collect(),
+        log_limit_max: config.log_limit_max,
+        test_clock: config.test_clock,
+        memory_max_bytes: config.memory_max_bytes,
+        memory_policy: match config.eviction {
+            Eviction::NoEviction => "noeviction",
+            Eviction::EvictLeast => "evict-least",
+        },
+        clients_max: u64::try_from(clients_max).unwrap_or(u64::MAX),
+        port,
+        run_id: run_id()?,
+        process_id: std::process::id(),
+        config_file: String::new(),
+        process: Box::new(Facts::new(clock)),
+    })
+}
+
+fn run_id() -> io::Result<String> {
+    let bytes: [u64; 4] = random()?;
+    let digits: String = bytes.iter().map(|word| format!("{word:016x}")).collect();
+    Ok(digits.chars().take(40).collect())
+}
+
+fn random() -> io::Result<[u64; 4]> {
+    let mut bytes = [0u8; 32];
+    let filled = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
+    if filled < bytes.len() {
+        return Err(io::Error::other("too few"));
+    }
+    let mut words = [0; 4];
+    for (word, chunk) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+        *word = u64::from_le_bytes(*chunk);
+    }
+    Ok(words)
+}
+
+fn open_admin(hub: &Arc<Hub>, ready: &Arc<AtomicBool>) -> Result<Option<AdminHandle>, StartError> {
+    let Some(address) = hub.config.admin else { return Ok(None) };
+    let of = hub.clone();
+    let state = AdminState { ready: ready.clone(), metrics: Arc::new(move || metrics(&of)) };
+    admin::spawn(address, state).map(Some).map_err(|source| StartError::Admin { address, source })
+}
+
+/// All metrics in the text exposition format. Never a key as a label.
+fn metrics(hub: &Hub) -> String {
+    use std::fmt::Write;
+    let mut text = Merged(&hub.counters).exposition(&rows());
+    let process = &hub.settings.process;
+    let (user, system) = process.cpu_micros();
+    let depth: usize = (0..hub.mesh.cores()).map(|core| hub.mesh.depth(core)).sum();
+    let gauges = [
+        ("resident_memory_bytes", "Resident memory of the process.", process.resident_bytes()),
+        ("memory_max_bytes", "The bound on memory for keys; 0 is none.", hub.settings.memory_max_bytes),
+        ("uptime_seconds", "Seconds since the process started.", process.uptime_seconds()),
+        ("clock_steps", "Steps of the wall clock seen since start.", process.clock_steps()),
+        ("mailbox_messages", "Messages that wait for a core.", u64::try_from(depth).unwrap_or(0)),
+        ("clients_max", "The most clients.", hub.settings.clients_max),
+        ("cores", "Core threads.", u64::try_from(hub.mesh.cores()).unwrap_or(0)),
+    ];
+    for (name, help, value) in gauges {
+        let _ = writeln!(text, "# HELP tollgate_{name} {help}\n# TYPE tollgate_{name} gauge\ntollgate_{name} {value}");
+    }
+    let _ = writeln!(text, "# HELP tollgate_cpu_seconds_total Processor time, by mode.");
+    let _ = writeln!(text, "# TYPE tollgate_cpu_seconds_total counter");
+    for (mode, micros) in [("user", user), ("system", system)] {
+        let (whole, part) = (micros / 1_000_000, micros % 1_000_000);
+        let _ = writeln!(text, "tollgate_cpu_seconds_total{{mode=\"{mode}\"}} {whole}.{part:06}");
+    }
+    let _ = writeln!(text, "# HELP tollgate_build_info The version.\n# TYPE tollgate_build_info gauge");
+    let _ = writeln!(text, "tollgate_build_info{{version=\"{TOLLGATE_VERSION}\"}} 1");
+    text
+}
+
+/// What a core's thread starts with.
+struct Start {
+    hub: Arc<Hub>,
+    store: StoreConfig,
+    cpu: Option<usize>,
+    tcp: Vec<std::net::TcpListener>,
+    unix: Option<UnixListener>,
+}
+
+fn start_cores(hub: &Arc<Hub>, listeners: Listeners) -> Result<Vec<JoinHandle<()>>, StartError> {
+    let cores = hub.config.cores;
+    let hash_seed = random().map_err(StartError::Random)?;
+    let placement = affinity::placement(cores, &hub.config.cpus);
+    let mut unix = listeners.unix;
+    let mut threads = Vec::with_capacity(cores);
+    let cores_number = u16::try_from(cores).unwrap_or(u16::MAX);
+    for (core, (tcp, cpu)) in (0..cores_number).zip(listeners.per_core.into_iter().zip(placement)) {
+        let [random_seed, ..] = random().map_err(StartError::Random)?;
+        let store = StoreConfig {
+            hash_seed,
+            core,
+            cores: cores_number,
+            memory_max_bytes: hub.config.memory_max_bytes.div_ceil(u64::from(cores_number)),
+            eviction: hub.config.eviction,
+            random_seed,
+        };
+        let start = Start { hub: hub.clone(), store, cpu, tcp, unix: unix.take() };
+        let thread = std::thread::Builder::new().name(format!("tollgate-{core}"));
+        threads.push(thread.spawn(move || run_core(start)).map_err(StartError::Thread)?);
+    }
+    Ok(threads)
+}
+
+fn run_core(start: Start) {
+    let index = usize::from(start.store.core);
+    if let Some(cpu) = start.cpu
+        && let Err(error) = affinity::bind_thread_to(cpu)
+    {
+        tracing::warn!(cpu, %error, "cannot bind a core to its cpu");
+    }
+    let (park, unpark) = (start.hub.clone(), start.hub.clone());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .on_thread_park(move || park.mesh.before_sleep(index))
+        .on_thread_unpark(move || unpark.mesh.after_sleep(index))
+        .build_local(LocalOptions::default());
+    match runtime {
+        Ok(runtime) => runtime.block_on(serve(start)),
+        Err(error) => {
+            tracing::error!(%error, "cannot start a core");
+            start.hub.stop();
+        }
+    }
+}
+
+async fn serve(start: Start) {
+    let Start { hub, store, tcp, unix, .. } = start;
+    let parts = Parts { settings: hub.settings.clone(), counters: hub.counters.clone(), store };
+    let mut core = Core::new(parts);
+    core.store.set_step_meter(boot_micros);
+    let worker = Rc::new(Worker::new(core, hub.clone()));
+    let mut stopping = hub.stopping();
+    let mut tasks = vec![tokio::task::spawn_local(postman::deliver(worker.clone()))];
+    for listener in tcp {
+        tasks.push(tokio::task::spawn_local(accept::accept_tcp(worker.clone(), listener)));
+    }
+    if let Some(listener) = unix {
+        tasks.push(tokio::task::spawn_local(accept::accept_unix(worker.clone(), listener)));
+    }
+    tasks.push(tokio::task::spawn_local(tick(worker.clone())));
+    if worker.index == 0 {
+        tasks.push(tokio::task::spawn_local(watch_signals(hub.clone())));
+    }
+    // An error means that the sender is gone, which it cannot be while the hub is held here.
+    let _ = stopping.wait_for(|stop| *stop).await;
+    // No new connections; what runs may finish, here and, through the postman, for other cores.
+    tasks.iter().skip(1).for_each(|task| task.abort());
+    let _ = tokio::time::timeout(STOP_TIME, async {
+        while worker.busy.get() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // Other cores may still wait for an answer of this one.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    })
+    .await;
+}
+
+async fn tick(worker: Rc<Worker>) {
+    let mut interval = tokio::time::interval(TICK);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        if worker.index == 0 && worker.hub.clock.watch_for_steps() {
+            tracing::warn!("the wall clock was stepped; limits go on undisturbed");
+        }
+        let keys = worker.core.borrow().store.len();
+        let mut left = usize::try_from(keys / TICKS_PER_SWEEP).unwrap_or(usize::MAX).saturating_add(SWEEP_STEP);
+        while left > 0 {
+            let step = left.min(SWEEP_STEP);
+            left -= step;
+            let wrapped = {
+                let mut core = worker.core.borrow_mut();
+                let swept = core.store.sweep(worker.now(), step);
+                core.publish();
+                swept.wrapped
+            };
+            if wrapped {
+                break;
+            }
+            // Connections have their turn between steps.
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+async fn watch_signals(hub: Arc<Hub>) {
+    let (terminate, interrupt) = match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+        (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
+        (Err(error), _) | (_, Err(error)) => return tracing::error!(%error, "cannot watch for signals"),
+    };
+    let (mut terminate, mut interrupt) = (terminate, interrupt);
+    tokio::select! {
+        _ = terminate.recv() => tracing::info!("stopping on SIGTERM"),
+        _ = interrupt.recv() => tracing::info!("stopping on SIGINT"),
+    }
+    hub.stop();
+}

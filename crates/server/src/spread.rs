@@ -1,0 +1,183 @@
+//! Commands that concern several cores: each core's part goes to it, the connection puts the answers together.
+
+use crate::worker::{Room, Worker};
+use std::rc::Rc;
+use tollgate_engine::all::{self, AllPlan, BUSY, UndoLog};
+use tollgate_engine::call::Call;
+use tollgate_engine::command::Handler;
+use tollgate_engine::dispatch::Ready;
+use tollgate_engine::parcel::{NewJob, Parcel, Task};
+use tollgate_resp::{Args, Reply, Span};
+
+/// One core's part: where it goes and which arguments it takes, by position.
+struct Part {
+    core: usize,
+    arguments: Vec<usize>,
+}
+
+/// A command whose keys lie on several cores, each of which answers for its own.
+pub async fn per_key(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, reply: &mut Reply<'_>) {
+    let parts = worker
+        .dispatcher
+        .split(ready.entry, args)
+        .into_iter()
+        .map(|(core, keys)| Part { core: usize::from(core), arguments: std::iter::once(0).chain(keys).collect() });
+    gather(worker, ready, args, parts.collect(), reply).await;
+}
+
+/// A command that every core answers a part of.
+pub async fn every(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, reply: &mut Reply<'_>) {
+    let cores = worker.hub.mesh.cores();
+    let parts = (0..cores).map(|core| Part { core, arguments: (0..args.len()).collect() });
+    gather(worker, ready, args, parts.collect(), reply).await;
+}
+
+async fn gather(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, parts: Vec<Part>, reply: &mut Reply<'_>) {
+    let Handler::Spread(run_part, merge) = ready.entry.command.handler else {
+        return reply.error("ERR internal error: command took a wrong route");
+    };
+    let others: Vec<usize> = parts.iter().map(|part| part.core).filter(|core| *core != worker.index).collect();
+    if !worker.wait_for_room(&others).await {
+        worker.core.borrow().counters.busy_replies.add(1);
+        return reply.error(BUSY);
+    }
+    let ticket = worker.new_ticket(others.len());
+    for part in parts.iter().filter(|part| part.core != worker.index) {
+        send_part(worker, ready, Task::Part, args, part, ticket, Room::Take, None);
+    }
+    others.iter().for_each(|core| worker.wake(*core));
+    let mut own = Vec::new();
+    if let Some(part) = parts.iter().find(|part| part.core == worker.index) {
+        let mut core = worker.core.borrow_mut();
+        with_arguments(args, &part.arguments, |args| {
+            core.counters.ran(ready.entry.index);
+            run_part(&mut core, &Call { args, at: ready.at, now: worker.now() }, &mut own);
+        });
+    }
+    let answered = worker.collect(ticket).await;
+    let mut fragments: Vec<&[u8]> = answered.iter().map(|(_, parcel)| parcel.reply(0)).collect();
+    fragments.push(&own);
+    merge(&fragments, &Call { args, at: ready.at, now: worker.now() }, reply);
+    give_back(worker, answered);
+}
+
+/// RL.ALL over several cores: all charge, or those that did take it back before the reply is written.
+pub async fn all_or_nothing(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, reply: &mut Reply<'_>) {
+    let (settings, hasher) = (worker.hub.settings.clone(), *worker.dispatcher.hasher());
+    let cores = u16::try_from(worker.hub.mesh.cores()).unwrap_or(u16::MAX);
+    let mut plan = match AllPlan::new(&settings, &hasher, cores, args) {
+        Ok(plan) => plan,
+        Err(failure) => {
+            worker.core.borrow().counters.error_replies.add(1);
+            return reply.error(&failure.to_string());
+        }
+    };
+    worker.core.borrow().counters.ran(ready.entry.index);
+    let parts: Vec<Part> =
+        plan.cores().map(|core| Part { core: usize::from(core), arguments: plan.arguments(core).collect() }).collect();
+    let others: Vec<usize> = parts.iter().map(|part| part.core).filter(|core| *core != worker.index).collect();
+    if !worker.wait_for_room(&others).await {
+        worker.core.borrow().counters.busy_replies.add(1);
+        return reply.error(BUSY);
+    }
+    let ticket = worker.new_ticket(others.len());
+    for part in parts.iter().filter(|part| part.core != worker.index) {
+        send_part(worker, ready, Task::Charge, args, part, ticket, Room::Take, None);
+    }
+    others.iter().for_each(|core| worker.wake(*core));
+    if let Some(part) = parts.iter().find(|part| part.core == worker.index) {
+        let mut fragment = Vec::new();
+        let undo = with_arguments(args, &part.arguments, |args| {
+            let call = Call { args, at: ready.at, now: worker.now() };
+            all::charge(&mut worker.core.borrow_mut(), &call, &mut fragment)
+        });
+        plan.charged(number(part.core), &fragment, undo);
+    }
+    // The room of each message stays held until its undo is done or known not to be needed: an undo always finds room.
+    for (core, mut parcel) in worker.collect(ticket).await {
+        let undo = parcel.take_undo(0);
+        plan.charged(number(core), parcel.reply(0), undo);
+        worker.give_parcel(parcel);
+    }
+    undo_where_needed(worker, ready, args, &parts, &mut plan).await;
+    others.iter().for_each(|core| worker.free_room(*core));
+    plan.reply(reply);
+}
+
+async fn undo_where_needed(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, parts: &[Part], plan: &mut AllPlan) {
+    let undos = plan.to_undo();
+    let elsewhere = undos.iter().filter(|(core, _)| usize::from(*core) != worker.index).count();
+    if undos.is_empty() {
+        return;
+    }
+    let ticket = worker.new_ticket(elsewhere);
+    let mut woken = Vec::with_capacity(elsewhere);
+    for (core, log) in undos {
+        let core = usize::from(core);
+        let Some(part) = parts.iter().find(|part| part.core == core) else { continue };
+        if core != worker.index {
+            send_part(worker, ready, Task::Undo, args, part, ticket, Room::Held, Some(log));
+            woken.push(core);
+            continue;
+        }
+        let mut fragment = Vec::new();
+        with_arguments(args, &part.arguments, |args| {
+            let call = Call { args, at: ready.at, now: worker.now() };
+            all::undo(&mut worker.core.borrow_mut(), &call, *log, &mut fragment);
+        });
+        plan.undone(number(core), &fragment);
+    }
+    woken.iter().for_each(|core| worker.wake(*core));
+    for (core, parcel) in worker.collect(ticket).await {
+        plan.undone(number(core), parcel.reply(0));
+        worker.give_parcel(parcel);
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "each is a different thing and none belongs to another")]
+fn send_part(
+    worker: &Worker,
+    ready: &Ready,
+    task: Task,
+    args: Args<'_>,
+    part: &Part,
+    ticket: u64,
+    room: Room,
+    undo: Option<Box<UndoLog>>,
+) {
+    let mut parcel: Box<Parcel> = worker.take_parcel();
+    // Fragments are in a form of their own; the protocol matters only where the reply is written.
+    let protocol = tollgate_resp::Protocol::Resp2;
+    let job = NewJob { entry: ready.entry, task, at: ready.at, protocol, undo };
+    parcel.push(job, part.arguments.iter().map(|position| args.get(*position).unwrap_or_default()));
+    worker.send(part.core, parcel, ticket, room);
+}
+
+/// Calls `run` with the arguments at `positions` only.
+fn with_arguments<R>(args: Args<'_>, positions: &[usize], run: impl FnOnce(Args<'_>) -> R) -> R {
+    let mut bytes = Vec::new();
+    let mut spans = Vec::with_capacity(positions.len());
+    for position in positions {
+        let start = bytes.len();
+        bytes.extend_from_slice(args.get(*position).unwrap_or_default());
+        spans.push(Span { start: span_bound(start), end: span_bound(bytes.len()) });
+    }
+    run(Args::new(&bytes, &spans))
+}
+
+/// A command has at most a megabyte, far below what a span can state.
+fn span_bound(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+/// There are at most 256 cores.
+fn number(core: usize) -> u16 {
+    u16::try_from(core).unwrap_or(u16::MAX)
+}
+
+fn give_back(worker: &Worker, answered: Vec<(usize, Box<Parcel>)>) {
+    for (core, parcel) in answered {
+        worker.free_room(core);
+        worker.give_parcel(parcel);
+    }
+}

@@ -1,0 +1,284 @@
+//! One core's thread: its engine, its connections, its mail.
+//!
+//! Everything here belongs to one thread; nothing is locked. Connections are tasks that borrow the engine for as long as
+//! one batch takes, never across an await. Other cores reach this one through lanes only.
+
+use crate::gate::Gate;
+use crate::hub::{Fresh, Hub};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tollgate_engine::core::Core;
+use tollgate_engine::dispatch::Dispatcher;
+use tollgate_engine::parcel::Parcel;
+use tollgate_limits::Micros;
+
+/// How long a connection waits for room in a lane before it answers BUSY.
+pub const LANE_WAIT: Duration = Duration::from_millis(10);
+/// Messages that a core takes from another in one go, before its own connections have their turn.
+const MESSAGES_PER_TURN: usize = 64;
+/// Emptied parcels and buffers that are kept for the next use.
+const POOL_MAX: usize = 64;
+/// Bytes that a read asks for: some hundred pipelined calls.
+pub const READ_BYTES: usize = 16 * 1024;
+
+/// One core.
+pub struct Worker {
+    /// The engine. Borrowed for a batch, never across an await.
+    pub core: RefCell<Core>,
+    /// What all cores share.
+    pub hub: Arc<Hub>,
+    /// This core's number.
+    pub index: usize,
+    /// Checks and routes commands.
+    pub dispatcher: Dispatcher,
+    /// What replies leave through.
+    pub gate: Gate,
+    /// Batches being run by connections right now: a stop waits for them.
+    pub busy: Cell<usize>,
+    outgoing: RefCell<Vec<Option<Box<Parcel>>>>,
+    /// Messages that other cores have not answered yet, or whose room is held for an undo.
+    outstanding: Vec<Cell<usize>>,
+    room: Notify,
+    tickets: RefCell<Tickets>,
+    parcels: RefCell<Vec<Box<Parcel>>>,
+    buffers: RefCell<Vec<Vec<u8>>>,
+}
+
+/// Connections that wait for other cores.
+#[derive(Default)]
+struct Tickets {
+    next: u64,
+    waiting: HashMap<u64, Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    left: usize,
+    returned: Vec<(usize, Box<Parcel>)>,
+    waker: Option<Waker>,
+}
+
+impl Worker {
+    /// A core that serves nobody yet.
+    pub fn new(core: Core, hub: Arc<Hub>) -> Worker {
+        let cores = hub.counters.len();
+        let dispatcher = Dispatcher::new(core.store.hasher(), core.cores);
+        Worker {
+            index: usize::from(core.index),
+            core: RefCell::new(core),
+            dispatcher,
+            gate: Gate,
+            busy: Cell::new(0),
+            outgoing: RefCell::new((0..cores).map(|_| None).collect()),
+            outstanding: (0..cores).map(|_| Cell::new(0)).collect(),
+            room: Notify::new(),
+            tickets: RefCell::default(),
+            parcels: RefCell::default(),
+            buffers: RefCell::default(),
+            hub,
+        }
+    }
+
+    /// The time, read anew.
+    #[inline]
+    pub fn now(&self) -> Micros {
+        self.hub.clock.now()
+    }
+
+    /// An empty buffer with room for a read.
+    pub fn take_buffer(&self) -> Vec<u8> {
+        self.buffers.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(READ_BYTES))
+    }
+
+    /// Gives a buffer back. One that grew large is not kept.
+    pub fn give_buffer(&self, mut buffer: Vec<u8>) {
+        let mut buffers = self.buffers.borrow_mut();
+        if buffer.capacity() > 0 && buffer.capacity() <= 4 * READ_BYTES && buffers.len() < POOL_MAX {
+            buffer.clear();
+            buffers.push(buffer);
+        }
+    }
+
+    /// An empty parcel.
+    pub fn take_parcel(&self) -> Box<Parcel> {
+        let mut parcel = self.parcels.borrow_mut().pop().unwrap_or_default();
+        parcel.origin = u16::try_from(self.index).unwrap_or(0);
+        parcel
+    }
+
+    /// Gives a parcel back for another use.
+    pub fn give_parcel(&self, mut parcel: Box<Parcel>) {
+        let mut parcels = self.parcels.borrow_mut();
+        if parcels.len() < POOL_MAX {
+            parcel.clear();
+            parcels.push(parcel);
+        }
+    }
+
+    /// Lets `fill` add to the parcel that the present batch has for core `to`.
+    pub fn with_outgoing<R>(&self, to: usize, fill: impl FnOnce(&mut Parcel) -> R) -> Option<R> {
+        let mut outgoing = self.outgoing.borrow_mut();
+        let place = outgoing.get_mut(to)?;
+        let parcel = place.get_or_insert_with(|| self.take_parcel());
+        Some(fill(parcel))
+    }
+
+    /// Takes all parcels that the present batch has filled.
+    pub fn take_outgoing(&self) -> Vec<(usize, Box<Parcel>)> {
+        let mut outgoing = self.outgoing.borrow_mut();
+        outgoing.iter_mut().enumerate().filter_map(|(core, place)| Some((core, place.take()?))).collect()
+    }
+
+    /// Whether a message may go to `core` now.
+    pub fn has_room(&self, core: usize) -> bool {
+        self.outstanding.get(core).is_some_and(|outstanding| outstanding.get() < self.hub.mesh.capacity())
+    }
+
+    /// Waits until messages may go to all of `cores`, 10 ms at most. Answers whether they may.
+    pub async fn wait_for_room(&self, cores: &[usize]) -> bool {
+        let all_have = || cores.iter().all(|core| self.has_room(*core));
+        if all_have() {
+            return true;
+        }
+        let wait = async {
+            while !all_have() {
+                self.room.notified().await;
+            }
+        };
+        let _ = tokio::time::timeout(LANE_WAIT, wait).await;
+        all_have()
+    }
+
+    /// A ticket for `messages` messages to other cores.
+    pub fn new_ticket(&self, messages: usize) -> u64 {
+        let mut tickets = self.tickets.borrow_mut();
+        tickets.next += 1;
+        let ticket = tickets.next;
+        tickets.waiting.insert(ticket, Waiting { left: messages, ..Waiting::default() });
+        ticket
+    }
+
+    /// Sends a parcel under a ticket. The caller has seen that there is room ([`Worker::has_room`]) or holds room.
+    pub fn send(&self, to: usize, mut parcel: Box<Parcel>, ticket: u64, room: Room) {
+        let counters = &self.hub.counters;
+        if let Some(own) = counters.get(self.index) {
+            own.messages_sent.add(1);
+            own.hops.add(u64::try_from(parcel.len()).unwrap_or(0));
+        }
+        parcel.ticket = ticket;
+        if room == Room::Take
+            && let Some(outstanding) = self.outstanding.get(to)
+        {
+            outstanding.set(outstanding.get() + 1);
+        }
+        if let Err(refused) = self.hub.mesh.send(self.index, to, parcel) {
+            // Cannot be: outstanding never passes the lane's capacity. The ticket is still honoured.
+            tracing::error!(core = to, "a lane was full although there was room");
+            self.deliver(to, refused.0);
+        }
+    }
+
+    /// Frees the room that was held after a message came back.
+    pub fn free_room(&self, core: usize) {
+        if let Some(outstanding) = self.outstanding.get(core) {
+            outstanding.set(outstanding.get().saturating_sub(1));
+        }
+        self.room.notify_waiters();
+    }
+
+    /// Wakes `core` if it sleeps: once for all messages of a batch.
+    pub fn wake(&self, core: usize) {
+        if self.hub.mesh.wake(core)
+            && let Some(own) = self.hub.counters.get(self.index)
+        {
+            own.wakes_sent.add(1);
+        }
+    }
+
+    /// Waits for all messages of a ticket. Room at the other cores stays held; the caller frees it.
+    pub async fn collect(&self, ticket: u64) -> Vec<(usize, Box<Parcel>)> {
+        std::future::poll_fn(|context| self.poll_ticket(ticket, context)).await
+    }
+
+    fn poll_ticket(&self, ticket: u64, context: &mut Context<'_>) -> Poll<Vec<(usize, Box<Parcel>)>> {
+        let mut tickets = self.tickets.borrow_mut();
+        match tickets.waiting.get_mut(&ticket) {
+            Some(waiting) if waiting.left > 0 => {
+                waiting.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+            _ => Poll::Ready(tickets.waiting.remove(&ticket).map(|waiting| waiting.returned).unwrap_or_default()),
+        }
+    }
+
+    fn deliver(&self, from: usize, parcel: Box<Parcel>) {
+        let mut tickets = self.tickets.borrow_mut();
+        let Some(waiting) = tickets.waiting.get_mut(&parcel.ticket) else {
+            // Its connection is gone: only at the end of the process.
+            drop(tickets);
+            self.free_room(from);
+            return;
+        };
+        waiting.left = waiting.left.saturating_sub(1);
+        waiting.returned.push((from, parcel));
+        if waiting.left == 0
+            && let Some(waker) = waiting.waker.take()
+        {
+            waker.wake();
+        }
+    }
+
+    /// Runs what other cores have put down for this one. Answers whether more may lie there.
+    pub fn read_mail(self: &Rc<Worker>) -> bool {
+        if !self.hub.mesh.take_mark(self.index) {
+            return false;
+        }
+        let mut more = false;
+        for from in (0..self.hub.mesh.cores()).filter(|from| *from != self.index) {
+            let mut taken = 0;
+            while let Some(parcel) = self.hub.mesh.take_reply(from, self.index) {
+                self.deliver(from, parcel);
+            }
+            while taken < MESSAGES_PER_TURN
+                && let Some(mut parcel) = self.hub.mesh.take_request(from, self.index)
+            {
+                taken += 1;
+                let now = self.now();
+                self.core.borrow_mut().run_parcel(&mut parcel, now);
+                if self.hub.mesh.answer(self.index, from, parcel).is_err() {
+                    tracing::error!(core = from, "a reply lane was full although it holds all that may be outstanding");
+                }
+            }
+            if taken > 0 {
+                self.wake(from);
+            }
+            more |= taken == MESSAGES_PER_TURN;
+        }
+        while let Some(fresh) = self.hub.take_over(self.index) {
+            self.welcome(fresh);
+        }
+        if more {
+            self.hub.mesh.mark(self.index);
+        }
+        more
+    }
+
+    /// Serves a connection that was placed here.
+    pub fn welcome(self: &Rc<Worker>, fresh: Fresh) {
+        crate::accept::spawn(self.clone(), fresh);
+    }
+}
+
+/// Whether a message takes room in the account of its lane, or goes in room that is held for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Takes room.
+    Take,
+    /// Room was held since an earlier message came back.
+    Held,
+}

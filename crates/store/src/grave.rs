@@ -1,0 +1,111 @@
+//! What was flushed and waits for being given back.
+//!
+//! The problem: dropping millions of records at once is a stall of many milliseconds. The idea: a flush only moves the
+//! tables, logs and policies here, which is quick; later sweeps drop them piece by piece. Until then they count as used.
+
+use crate::arena::Arena;
+use crate::index::Index;
+use crate::policies::Policies;
+use crate::records::Records;
+use hashbrown::HashTable;
+use tollgate_limits::Log;
+
+/// One page of records given back is as much work as visiting so many.
+const PAGE_WORK: usize = 32;
+/// A table dropped is as much work as visiting so many records.
+const TABLE_WORK: usize = 8;
+
+pub(crate) struct Grave {
+    /// Indexes of flushed slots: their records still lie among the living and must be freed one by one.
+    orphans: Vec<Index>,
+    /// Indexes whose records are gone.
+    ruins: Vec<Index>,
+    logs: Vec<Arena<Log>>,
+    policies: Vec<Policies>,
+}
+
+/// One piece of work done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Buried {
+    /// How much work it was, in visits of a record.
+    pub work: usize,
+    /// Bytes of tables that were given back.
+    pub index_bytes: u64,
+}
+
+impl Grave {
+    pub fn new() -> Grave {
+        Grave { orphans: Vec::new(), ruins: Vec::new(), logs: Vec::new(), policies: Vec::new() }
+    }
+
+    /// Takes an index whose records are still held.
+    pub fn add_orphans(&mut self, index: Index) {
+        self.orphans.push(index);
+    }
+
+    /// Takes indexes that are to be dropped with all the records there are.
+    pub fn add_all(&mut self, indexes: Vec<Index>, logs: Arena<Log>, policies: Policies) {
+        self.ruins.append(&mut self.orphans);
+        if self.ruins.is_empty() {
+            self.ruins = indexes;
+        } else {
+            self.ruins.extend(indexes);
+        }
+        self.logs.push(logs);
+        self.policies.push(policies);
+    }
+
+    /// Does one piece of work. `None` when there is nothing left.
+    pub fn bury_some(&mut self, records: &mut Records) -> Option<Buried> {
+        if let Some((table, index_bytes)) = take_table(&mut self.orphans) {
+            table.iter().for_each(|id| records.free(*id));
+            return Some(Buried { work: TABLE_WORK + table.len(), index_bytes });
+        }
+        if let Some((_, index_bytes)) = take_table(&mut self.ruins) {
+            return Some(Buried { work: TABLE_WORK, index_bytes });
+        }
+        if let Some(arena) = self.logs.last_mut() {
+            let Some(page) = arena.take_page() else {
+                self.logs.pop();
+                return Some(Buried { work: 1, index_bytes: 0 });
+            };
+            let heap_bytes: usize = page.iter().map(Log::heap_bytes).sum();
+            records.log_heap_bytes -= heap_bytes as u64;
+            return Some(Buried { work: page.len() + 1, index_bytes: 0 });
+        }
+        if let Some(policies) = self.policies.last_mut() {
+            if !policies.drop_some() {
+                self.policies.pop();
+            }
+            return Some(Buried { work: TABLE_WORK, index_bytes: 0 });
+        }
+        let pages = records.slab.trim(1, false);
+        (pages > 0).then_some(Buried { work: PAGE_WORK, index_bytes: 0 })
+    }
+
+    /// Bytes that are not counted elsewhere: tables count with the index, logs' heap and pages with the records.
+    pub fn bytes(&self) -> u64 {
+        let logs: u64 = self.logs.iter().map(Arena::bytes).sum();
+        let policies: u64 = self.policies.iter().map(Policies::bytes).sum();
+        logs + policies
+    }
+
+    /// All bytes of tables, logs and policies in here, counted again.
+    pub fn bytes_recounted(&self) -> u64 {
+        let indexes: u64 = self.orphans.iter().chain(&self.ruins).map(Index::bytes).sum();
+        let logs: u64 = self.logs.iter().map(Arena::bytes_recounted).sum();
+        let heaps: usize = self.logs.iter().flat_map(Arena::iter).map(Log::heap_bytes).sum();
+        let policies: u64 = self.policies.iter().map(Policies::bytes_recounted).sum();
+        indexes + logs + heaps as u64 + policies
+    }
+}
+
+fn take_table(indexes: &mut Vec<Index>) -> Option<(HashTable<u32>, u64)> {
+    while let Some(index) = indexes.last_mut() {
+        match index.take_table() {
+            Some(taken) => return Some(taken),
+            None => indexes.pop(),
+        };
+    }
+    None
+}

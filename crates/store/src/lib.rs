@@ -1,0 +1,42 @@
+//! The keys of one core: slot tables, records, lazy expiry, memory account.
+//!
+//! The problem: millions of small counters, each asked for at random, so that a call costs what its cache misses cost
+//! and memory costs what its headers cost; and no step may ever be long, neither for growth nor for expiry. The idea:
+//! records of a few words in pages, found by 32-bit numbers through small tables, one (or a growing set) for each slot.
+//!
+//! ```text
+//! key -> Located -> Slot -> Index -> record number -> Slab: header, state, key -> Policies
+//!        locate.rs  slots.rs index.rs               slab.rs, record.rs, records.rs  policies.rs
+//!
+//! store.rs   find, limit, apply, insert, remove          room.rs   the memory bound and eviction
+//! sweep.rs   expiry by a cursor, flush (grave.rs)        scan.rs   SCAN, KEYS      saved.rs   exact undo
+//! ```
+//!
+//! **Invariant:** this crate knows no clock, no socket and no async.
+
+mod arena;
+mod grave;
+mod index;
+mod locate;
+mod policies;
+mod record;
+mod records;
+mod room;
+mod saved;
+mod scan;
+mod slab;
+mod slot;
+mod slots;
+mod stats;
+mod store;
+mod sweep;
+
+pub use locate::{Hasher, Located};
+pub use record::KEY_BYTES_MAX;
+pub use saved::Saved;
+pub use scan::{cursor_slot, slot_cursor};
+pub use slot::{SLOTS, slot_of};
+pub use slots::SlotState;
+pub use stats::StoreStats;
+pub use store::{Eviction, OutOfMemory, RecordId, Store, StoreConfig};
+pub use sweep::Swept;

@@ -1,0 +1,58 @@
+//! Where a key lies: its slot, and its hash within the slot.
+//!
+//! The problem: a connection's core must know a key's slot and hash before the key's own core sees it, so that a
+//! message can carry both. The idea: all cores of a process share one secret seed, and the small [`Hasher`] that holds
+//! it can be copied to anyone.
+
+use crate::slot::slot_of;
+use ahash::RandomState;
+use std::hash::{BuildHasher, Hasher as _};
+
+/// A key's slot and keyed hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// The slot, below [`crate::SLOTS`].
+    pub slot: u16,
+    /// The keyed hash of the whole key, the same on every core of a process.
+    pub hash: u64,
+}
+
+/// Locates keys. A copy is as good as the original.
+#[derive(Clone, Copy)]
+pub struct Hasher {
+    seed: [u64; 4],
+}
+
+impl Hasher {
+    /// The hasher of a process whose secret is `seed`. Whoever knows the seed can choose keys that collide.
+    pub fn new(seed: [u64; 4]) -> Hasher {
+        Hasher { seed }
+    }
+
+    /// The slot and hash of `key`.
+    #[inline]
+    pub fn locate(&self, key: &[u8]) -> Located {
+        Located { slot: slot_of(key), hash: self.hash(key) }
+    }
+
+    #[inline]
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        let mut hasher = self.state().build_hasher();
+        hasher.write(key);
+        hasher.finish()
+    }
+
+    /// The state that other values than keys are hashed with.
+    #[inline]
+    pub(crate) fn state(&self) -> RandomState {
+        let [first, second, third, fourth] = self.seed;
+        RandomState::with_seeds(first, second, third, fourth)
+    }
+}
+
+impl std::fmt::Debug for Hasher {
+    /// Keeps the seed out of logs.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Hasher").finish_non_exhaustive()
+    }
+}

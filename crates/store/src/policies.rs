@@ -1,0 +1,124 @@
+//! Each policy once, however many records are kept under it.
+//!
+//! The problem: a policy takes 48 bytes or more, as much as a whole record, and nearly all records share a few. The
+//! idea: records hold a 32-bit number; a policy lives as long as a record names it. A hit compares the stored policy
+//! with the asked one and never looks here by value.
+
+use crate::arena::Arena;
+use crate::index::{Entries, Index, SPLIT_LOAD};
+use crate::locate::Hasher;
+use tollgate_limits::Policy;
+
+struct Entry {
+    policy: Policy,
+    records: u32,
+}
+
+/// The policies that records are kept under.
+pub(crate) struct Policies {
+    entries: Arena<Entry>,
+    index: Index,
+    index_bytes: u64,
+    hasher: Hasher,
+    /// What was asked for last, as most calls in a row name one policy. Checked on use, so it may be stale.
+    last: Option<(Policy, u32)>,
+}
+
+struct Hashes<'a> {
+    entries: &'a Arena<Entry>,
+    hasher: Hasher,
+}
+
+impl Entries for Hashes<'_> {
+    fn hash_of(&self, id: u32) -> u64 {
+        self.hasher.state().hash_one(self.entries.get(id).policy)
+    }
+
+    fn reap(&mut self, _id: u32) -> bool {
+        false
+    }
+
+    fn warm(&self, id: u32) -> u64 {
+        self.entries.get(id).policy.limit()
+    }
+}
+
+impl Policies {
+    pub fn new(hasher: Hasher) -> Policies {
+        Policies { entries: Arena::new(), index: Index::new(), index_bytes: 0, hasher, last: None }
+    }
+
+    #[inline]
+    pub fn get(&self, id: u32) -> &Policy {
+        &self.entries.get(id).policy
+    }
+
+    /// The number of `policy`, counted as used by one record more.
+    pub fn take(&mut self, policy: &Policy) -> u32 {
+        if let Some((last, id)) = &self.last
+            && last == policy
+        {
+            let id = *id;
+            self.entries.get_mut(id).records += 1;
+            return id;
+        }
+        let hash = self.hasher.state().hash_one(policy);
+        let id = match self.index.find(hash, |id| self.entries.get(id).policy == *policy) {
+            Some(id) => id,
+            None => self.add(hash, *policy),
+        };
+        self.entries.get_mut(id).records += 1;
+        self.last = Some((*policy, id));
+        id
+    }
+
+    /// Counts one record less.
+    pub fn release(&mut self, id: u32) {
+        let entry = self.entries.get_mut(id);
+        entry.records -= 1;
+        if entry.records == 0 {
+            let hashes = Hashes { entries: &self.entries, hasher: self.hasher };
+            if let Some(step) = self.index.remove(hashes.hash_of(id), id, &hashes) {
+                self.index_bytes = self.index_bytes + step.bytes_after - step.bytes_before;
+            }
+            self.entries.remove(id);
+            self.last = None;
+        }
+    }
+
+    fn add(&mut self, hash: u64, policy: Policy) -> u32 {
+        let id = self.entries.insert(Entry { policy, records: 0 });
+        if self.index.wants_step(hash, SPLIT_LOAD) {
+            let mut hashes = Hashes { entries: &self.entries, hasher: self.hasher };
+            let step = self.index.make_room(hash, SPLIT_LOAD, &mut hashes);
+            self.index_bytes = self.index_bytes + step.bytes_after - step.bytes_before;
+        }
+        self.index.insert(hash, id);
+        id
+    }
+
+    /// Drops a part of policies that are given up. False when nothing is left.
+    pub fn drop_some(&mut self) -> bool {
+        self.last = None;
+        if let Some((_, bytes)) = self.index.take_table() {
+            self.index_bytes -= bytes;
+            return true;
+        }
+        self.entries.take_page().is_some()
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> u64 {
+        self.entries.bytes() + self.index_bytes
+    }
+
+    /// [`Policies::bytes`], counted again.
+    pub fn bytes_recounted(&self) -> u64 {
+        self.entries.bytes_recounted() + self.index.bytes()
+    }
+
+    /// Different policies in use.
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+}

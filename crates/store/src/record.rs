@@ -1,0 +1,109 @@
+//! How a record lies in its block: one header word, the state's words, the key's bytes.
+//!
+//! ```text
+//! word 0   policy id (32 bits) | key length (16) | kind (8) | flags (8)
+//! then     2 words: SLIDE, FIXED, a bucket    4: a bucket in its wide form    1: a LOG's number
+//! then     the key, padded with zeros to a whole word
+//! ```
+//!
+//! A key of 24 bytes under SLIDE takes 48 bytes. The kind is never zero, which marks a free block.
+
+use tollgate_limits::Algorithm;
+
+/// The longest key that a record can hold, in bytes. Protocol limits are far below.
+pub const KEY_BYTES_MAX: usize = 32_000;
+
+pub(crate) const KIND_SLIDE: u8 = 1;
+pub(crate) const KIND_FIXED: u8 = 2;
+pub(crate) const KIND_TOKEN: u8 = 3;
+pub(crate) const KIND_LEAK: u8 = 4;
+pub(crate) const KIND_TOKEN_WIDE: u8 = 5;
+pub(crate) const KIND_LEAK_WIDE: u8 = 6;
+pub(crate) const KIND_LOG: u8 = 7;
+
+const _: () = assert!(1 + 4 + KEY_BYTES_MAX.div_ceil(8) <= crate::slab::BLOCK_WORDS_MAX);
+
+const KEY_SHIFT: u32 = 32;
+const KIND_SHIFT: u32 = 48;
+const POLICY_MASK: u64 = 0xFFFF_FFFF;
+/// Changed since whoever copies records away last cleared the mark.
+const DIRTY: u64 = 1 << 56;
+
+/// The first word of a record.
+#[derive(Clone, Copy)]
+pub(crate) struct Header(pub u64);
+
+impl Header {
+    /// The header of a new record, which is dirty.
+    pub fn new(policy: u32, key_bytes: usize, kind: u8) -> Header {
+        Header(u64::from(policy) | (key_bytes as u64) << KEY_SHIFT | u64::from(kind) << KIND_SHIFT | DIRTY)
+    }
+
+    #[inline]
+    pub fn policy(self) -> u32 {
+        (self.0 & POLICY_MASK) as u32
+    }
+
+    #[inline]
+    pub fn with_policy(self, policy: u32) -> Header {
+        Header(self.0 & !POLICY_MASK | u64::from(policy))
+    }
+
+    #[inline]
+    pub fn key_bytes(self) -> usize {
+        (self.0 >> KEY_SHIFT) as usize & 0xFFFF
+    }
+
+    #[inline]
+    pub fn kind(self) -> u8 {
+        (self.0 >> KIND_SHIFT) as u8
+    }
+
+    #[inline]
+    pub fn is_dirty(self) -> bool {
+        self.0 & DIRTY != 0
+    }
+
+    #[inline]
+    pub fn dirty(self) -> Header {
+        Header(self.0 | DIRTY)
+    }
+
+    pub fn clean(self) -> Header {
+        Header(self.0 & !DIRTY)
+    }
+
+    /// Words between the header and the key.
+    #[inline]
+    pub fn state_words(self) -> usize {
+        state_words(self.kind())
+    }
+}
+
+/// Words of a state of `kind`.
+#[inline]
+pub(crate) fn state_words(kind: u8) -> usize {
+    match kind {
+        KIND_LOG => 1,
+        KIND_TOKEN_WIDE | KIND_LEAK_WIDE => 4,
+        _ => 2,
+    }
+}
+
+/// Words of a record of `kind` with a key of so many bytes.
+#[inline]
+pub(crate) fn words(kind: u8, key_bytes: usize) -> usize {
+    1 + state_words(kind) + key_bytes.div_ceil(8)
+}
+
+/// The algorithm that records of `kind` belong to.
+pub(crate) fn algorithm(kind: u8) -> Option<Algorithm> {
+    match kind {
+        KIND_SLIDE => Some(Algorithm::Slide),
+        KIND_FIXED => Some(Algorithm::Fixed),
+        KIND_TOKEN | KIND_TOKEN_WIDE => Some(Algorithm::Token),
+        KIND_LEAK | KIND_LEAK_WIDE => Some(Algorithm::Leak),
+        KIND_LOG => Some(Algorithm::Log),
+        _ => None,
+    }
+}

@@ -1,0 +1,281 @@
+//! The records of one core and what they share: blocks, logs, policies. Knows nothing of slots.
+
+use crate::arena::Arena;
+use crate::index::Entries;
+use crate::locate::Hasher;
+use crate::policies::Policies;
+use crate::record::{
+    Header, KIND_FIXED, KIND_LEAK, KIND_LEAK_WIDE, KIND_LOG, KIND_SLIDE, KIND_TOKEN, KIND_TOKEN_WIDE, algorithm,
+    state_words,
+};
+use crate::slab::Slab;
+use tollgate_limits::{Algorithm, Bucket, Fixed, Log, LogChange, Micros, Policy, Slide, StateRef, expires_at};
+
+/// A state as it is to be stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NewState {
+    Words2(u8, [u64; 2]),
+    Words4(u8, [u64; 4]),
+    Log(Log),
+}
+
+impl NewState {
+    pub fn slide(slide: Slide) -> NewState {
+        NewState::Words2(KIND_SLIDE, slide.pack())
+    }
+
+    pub fn fixed(fixed: Fixed) -> NewState {
+        NewState::Words2(KIND_FIXED, fixed.pack())
+    }
+
+    /// In two words if they hold it. `None` if the algorithm keeps no bucket.
+    pub fn bucket(algorithm: Algorithm, bucket: Bucket) -> Option<NewState> {
+        let (kind, kind_wide) = match algorithm {
+            Algorithm::Token => (KIND_TOKEN, KIND_TOKEN_WIDE),
+            Algorithm::Leak => (KIND_LEAK, KIND_LEAK_WIDE),
+            Algorithm::Slide | Algorithm::Fixed | Algorithm::Log => return None,
+        };
+        Some(match bucket.pack() {
+            Some(words) => NewState::Words2(kind, words),
+            None => NewState::Words4(kind_wide, bucket.pack_wide()),
+        })
+    }
+
+    pub fn kind(&self) -> u8 {
+        match self {
+            NewState::Words2(kind, _) | NewState::Words4(kind, _) => *kind,
+            NewState::Log(_) => KIND_LOG,
+        }
+    }
+
+    pub fn heap_bytes(&self) -> u64 {
+        match self {
+            NewState::Log(log) => log.heap_bytes() as u64,
+            NewState::Words2(..) | NewState::Words4(..) => 0,
+        }
+    }
+}
+
+pub(crate) struct Records {
+    pub slab: Slab,
+    pub policies: Policies,
+    pub logs: Arena<Log>,
+    /// What all logs hold beyond their cells, those that wait for being dropped included.
+    pub log_heap_bytes: u64,
+    pub hasher: Hasher,
+}
+
+impl Records {
+    pub fn new(hasher: Hasher) -> Records {
+        Records { slab: Slab::new(), policies: Policies::new(hasher), logs: Arena::new(), log_heap_bytes: 0, hasher }
+    }
+
+    #[inline]
+    pub fn header(&self, id: u32) -> Header {
+        let (page, offset) = self.slab.page(id);
+        Header(page[offset])
+    }
+
+    #[inline]
+    pub fn key(&self, id: u32) -> &[u8] {
+        let (page, offset) = self.slab.page(id);
+        let header = Header(page[offset]);
+        let from = offset + 1 + header.state_words();
+        &bytemuck::cast_slice(&page[from..])[..header.key_bytes()]
+    }
+
+    /// The policy and the state.
+    #[inline]
+    pub fn limit(&self, id: u32) -> Option<(&Policy, StateRef<'_>)> {
+        let (page, offset) = self.slab.page(id);
+        let header = Header(page[offset]);
+        let two = || [page[offset + 1], page[offset + 2]];
+        let four = || [page[offset + 1], page[offset + 2], page[offset + 3], page[offset + 4]];
+        let state = match header.kind() {
+            KIND_SLIDE => StateRef::Slide(Slide::unpack(two())),
+            KIND_TOKEN => StateRef::Token(Bucket::unpack(two())),
+            KIND_FIXED => StateRef::Fixed(Fixed::unpack(two())),
+            KIND_LEAK => StateRef::Leak(Bucket::unpack(two())),
+            KIND_TOKEN_WIDE => StateRef::Token(Bucket::unpack_wide(four())),
+            KIND_LEAK_WIDE => StateRef::Leak(Bucket::unpack_wide(four())),
+            KIND_LOG => StateRef::Log(self.logs.get(page[offset + 1] as u32)),
+            _ => return None,
+        };
+        Some((self.policies.get(header.policy()), state))
+    }
+
+    /// The first microsecond at which the record is none. `None`: it lasts.
+    #[inline]
+    pub fn expires_at(&self, id: u32) -> Option<Micros> {
+        self.limit(id).map(|(policy, state)| expires_at(policy, state))
+    }
+
+    #[inline]
+    pub fn is_expired(&self, id: u32, now: Micros) -> bool {
+        self.expires_at(id).is_some_and(|end| end <= now)
+    }
+
+    /// What `state` would add to the logs' memory.
+    pub fn log_growth_bytes(&self, state: &NewState) -> u64 {
+        match state {
+            // A page of cells may double to make room for one.
+            NewState::Log(_) => state.heap_bytes() + 128 * size_of::<Log>() as u64,
+            NewState::Words2(..) | NewState::Words4(..) => 0,
+        }
+    }
+
+    /// A new record. `None` if no block can be had.
+    pub fn create(&mut self, policy: &Policy, state: NewState, key: &[u8], may_grow: bool) -> Option<u32> {
+        let kind = state.kind();
+        let id = self.slab.allocate(crate::record::words(kind, key.len()), may_grow)?;
+        let policy = self.policies.take(policy);
+        let (page, offset) = self.slab.page_mut(id);
+        page[offset] = Header::new(policy, key.len(), kind).0;
+        let key_from = offset + 1 + state_words(kind);
+        let key_words = &mut page[key_from..key_from + key.len().div_ceil(8)];
+        if let Some(last) = key_words.last_mut() {
+            *last = 0;
+        }
+        bytemuck::cast_slice_mut::<u64, u8>(key_words)[..key.len()].copy_from_slice(key);
+        self.fill(id, state);
+        Some(id)
+    }
+
+    /// Writes the state's words of a record of the same kind that has no log of its own.
+    fn fill(&mut self, id: u32, state: NewState) {
+        let (page, offset) = self.slab.page_mut(id);
+        match state {
+            NewState::Words2(_, words) => page[offset + 1..offset + 3].copy_from_slice(&words),
+            NewState::Words4(_, words) => page[offset + 1..offset + 5].copy_from_slice(&words),
+            NewState::Log(log) => {
+                self.log_heap_bytes += log.heap_bytes() as u64;
+                page[offset + 1] = u64::from(self.logs.insert(log));
+            }
+        }
+    }
+
+    /// Writes two words of state over a record of `kind`, and marks it dirty. False, and nothing done, for another
+    /// kind.
+    #[inline]
+    pub fn write2(&mut self, id: u32, kind: u8, words: [u64; 2]) -> bool {
+        let (page, offset) = self.slab.page_mut(id);
+        let header = Header(page[offset]);
+        if header.kind() != kind {
+            return false;
+        }
+        page[offset] = header.dirty().0;
+        page[offset + 1] = words[0];
+        page[offset + 2] = words[1];
+        true
+    }
+
+    /// As [`Records::write2`], four words.
+    pub fn write4(&mut self, id: u32, kind: u8, words: [u64; 4]) -> bool {
+        let (page, offset) = self.slab.page_mut(id);
+        let header = Header(page[offset]);
+        if header.kind() != kind {
+            return false;
+        }
+        page[offset] = header.dirty().0;
+        page[offset + 1..offset + 5].copy_from_slice(&words);
+        true
+    }
+
+    /// Changes a record's log, and marks the record dirty. False, and nothing done, for another kind.
+    pub fn change_log(&mut self, id: u32, change: LogChange) -> bool {
+        let (page, offset) = self.slab.page_mut(id);
+        let header = Header(page[offset]);
+        if header.kind() != KIND_LOG {
+            return false;
+        }
+        page[offset] = header.dirty().0;
+        let log = self.logs.get_mut(page[offset + 1] as u32);
+        let before = log.heap_bytes() as u64;
+        log.apply(change);
+        self.log_heap_bytes = self.log_heap_bytes + log.heap_bytes() as u64 - before;
+        true
+    }
+
+    /// Keeps the record under `policy` from now on.
+    #[inline]
+    pub fn set_policy(&mut self, id: u32, policy: &Policy) {
+        let header = self.header(id);
+        if self.policies.get(header.policy()) != policy {
+            self.change_policy(id, header, policy);
+        }
+    }
+
+    #[cold]
+    fn change_policy(&mut self, id: u32, header: Header, policy: &Policy) {
+        debug_assert_eq!(algorithm(header.kind()), Some(policy.algorithm()));
+        let number = self.policies.take(policy);
+        self.policies.release(header.policy());
+        let (page, offset) = self.slab.page_mut(id);
+        page[offset] = header.with_policy(number).0;
+    }
+
+    pub fn set_header(&mut self, id: u32, header: Header) {
+        let (page, offset) = self.slab.page_mut(id);
+        page[offset] = header.0;
+    }
+
+    /// Frees a record. No index may name it any more.
+    pub fn free(&mut self, id: u32) {
+        let (page, offset) = self.slab.page(id);
+        let header = Header(page[offset]);
+        if header.kind() == KIND_LOG {
+            let log = self.logs.remove(page[offset + 1] as u32);
+            self.log_heap_bytes -= log.heap_bytes() as u64;
+        }
+        self.policies.release(header.policy());
+        self.slab.free(id);
+    }
+
+    /// Bytes of all of it.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.slab.bytes() + self.policies.bytes() + self.logs.bytes() + self.log_heap_bytes
+    }
+}
+
+/// Records at one moment, as an index asks about them.
+pub(crate) struct RecordsAt<'a> {
+    pub records: &'a mut Records,
+    pub now: Micros,
+}
+
+impl Entries for RecordsAt<'_> {
+    fn hash_of(&self, id: u32) -> u64 {
+        self.records.hash_of(id)
+    }
+
+    fn reap(&mut self, id: u32) -> bool {
+        let expired = self.records.is_expired(id, self.now);
+        if expired {
+            self.records.free(id);
+        }
+        expired
+    }
+
+    #[inline]
+    fn warm(&self, id: u32) -> u64 {
+        self.records.warm(id)
+    }
+}
+
+impl Entries for Records {
+    fn hash_of(&self, id: u32) -> u64 {
+        self.hasher.hash(self.key(id))
+    }
+
+    fn reap(&mut self, _id: u32) -> bool {
+        false
+    }
+
+    /// The header, and the first word of a key behind a short state: the two lines that a record may lie across.
+    #[inline]
+    fn warm(&self, id: u32) -> u64 {
+        let (page, offset) = self.slab.page(id);
+        page[offset] ^ page.get(offset + 5).copied().unwrap_or(0)
+    }
+}

@@ -1,0 +1,432 @@
+//! Memory for records: blocks of whole words, cut from pages of 64 KiB.
+//!
+//! The problem: a box for each record costs 16 bytes of it in the allocator, scatters what a sweep wants to read in
+//! order, and needs a 64-bit pointer in the index. The idea: every page serves blocks of one size, a block is named by
+//! the 32-bit number of its first word, and what a page needs to know about itself is kept outside of it.
+//!
+//! ```text
+//! id = page * 8192 + offset        32 bits of 8-byte words: 32 GiB a core
+//! page   | block | block | free -> | block | free -| never used yet ...
+//!                                                  ^ fresh
+//! ```
+//!
+//! The first word of a free block names the next free block of its page. **Invariant:** the kind byte (bits 48 to 55)
+//! of a block's first word is zero exactly when the block is free; whoever allocates a block must write it.
+
+/// Words of a page.
+pub(crate) const PAGE_WORDS: usize = 8_192;
+/// Bytes of a page.
+pub(crate) const PAGE_BYTES: u64 = 65_536;
+/// The largest block: two to a page.
+pub(crate) const BLOCK_WORDS_MAX: usize = 4_096;
+/// What a page costs beside its words: its header, its entry, and what the allocator keeps.
+pub(crate) const PAGE_COST_BYTES: u64 =
+    PAGE_BYTES + (size_of::<PageHeader>() + size_of::<Option<Box<Page>>>()) as u64 + 16;
+
+/// Sixteen sizes in steps of one word, then eight to each doubling, so that at most an eighth is wasted and keys of
+/// many lengths do not hold a page each.
+const CLASSES: usize = 80;
+/// Free pages that are kept for the next use: enough that a size class at the edge of a page does not go back and
+/// forth to the allocator.
+const SPARE_PAGES: usize = 8;
+const PAGES_MAX: usize = 1 << 19;
+const NO_PAGE: u32 = u32::MAX;
+const NO_OFFSET: u16 = u16::MAX;
+const KIND_MASK: u64 = 0xFF << 48;
+
+const _: () = assert!(PAGE_WORDS as u64 * 8 == PAGE_BYTES);
+const _: () = assert!(PAGES_MAX * PAGE_WORDS == 1 << 32);
+const _: () = assert!(CLASSES <= 128, "a class is a bit of a u128");
+
+pub(crate) type Page = [u64; PAGE_WORDS];
+
+#[derive(Clone, Copy)]
+struct PageHeader {
+    /// Neighbours in the list of the class's pages that have a free block.
+    previous: u32,
+    next: u32,
+    /// Words of a block; 0 while the page has no memory.
+    stride: u16,
+    /// Blocks in use.
+    live: u16,
+    /// Offset of the first word that no block was ever cut from.
+    fresh: u16,
+    /// Offset of the first free block below `fresh`.
+    free: u16,
+}
+
+const UNUSED: PageHeader =
+    PageHeader { previous: NO_PAGE, next: NO_PAGE, stride: 0, live: 0, fresh: 0, free: NO_OFFSET };
+
+impl PageHeader {
+    fn capacity(&self) -> usize {
+        if self.stride == 0 { 0 } else { PAGE_WORDS / usize::from(self.stride) }
+    }
+
+    fn is_full(&self) -> bool {
+        usize::from(self.live) == self.capacity()
+    }
+}
+
+/// The blocks of one core.
+pub(crate) struct Slab {
+    pages: Vec<Option<Box<Page>>>,
+    headers: Vec<PageHeader>,
+    /// By class: the first page that has a free block.
+    open: [u32; CLASSES],
+    /// A bit for each class that has such a page.
+    open_classes: u128,
+    /// Pages without memory, to be used before new numbers.
+    vacant: Vec<u32>,
+    /// Pages with memory and without a block.
+    spare: Vec<Option<Box<Page>>>,
+    pages_held: u64,
+    blocks_held: u64,
+}
+
+/// What a walk in address order needs to know of a page.
+#[derive(Clone, Copy)]
+pub(crate) struct PageShape {
+    pub stride: usize,
+    pub fresh: usize,
+    pub live: usize,
+}
+
+impl Slab {
+    pub fn new() -> Slab {
+        Slab {
+            pages: Vec::new(),
+            headers: Vec::new(),
+            open: [NO_PAGE; CLASSES],
+            open_classes: 0,
+            vacant: Vec::new(),
+            spare: Vec::new(),
+            pages_held: 0,
+            blocks_held: 0,
+        }
+    }
+
+    /// The page of a block and the block's offset in it.
+    #[inline]
+    pub fn page(&self, id: u32) -> (&Page, usize) {
+        match &self.pages[page_of(id)] {
+            Some(page) => (page, offset_of(id)),
+            None => unreachable!("a record id outlives its page only by a bug"),
+        }
+    }
+
+    /// As [`Slab::page`], to write.
+    #[inline]
+    pub fn page_mut(&mut self, id: u32) -> (&mut Page, usize) {
+        match &mut self.pages[page_of(id)] {
+            Some(page) => (page, offset_of(id)),
+            None => unreachable!("a record id outlives its page only by a bug"),
+        }
+    }
+
+    /// Whether a block of `words` can be had without another page: of its own class, or of a larger one.
+    pub fn has_block(&self, words: usize, or_larger: bool) -> bool {
+        let class = class_of(words);
+        if or_larger { self.open_classes >> class != 0 } else { self.open_classes >> class & 1 != 0 }
+    }
+
+    /// A block of at least `words`. Without `may_grow` it takes no memory, and a larger block where none fits exactly.
+    /// `None` if there is no block, or the 32 GiB that can be named are used up.
+    pub fn allocate(&mut self, words: usize, may_grow: bool) -> Option<u32> {
+        let class = class_of(words);
+        if self.open_classes >> class & 1 != 0 {
+            return Some(self.take_block(class));
+        }
+        if may_grow && self.open_page(class) {
+            return Some(self.take_block(class));
+        }
+        let larger = self.open_classes >> class;
+        (larger != 0).then(|| self.take_block(class + larger.trailing_zeros() as usize))
+    }
+
+    /// Gives a block back. Its id must not be used again.
+    pub fn free(&mut self, id: u32) {
+        let number = page_of(id);
+        let mut header = self.headers[number];
+        let was_full = header.is_full();
+        let (page, offset) = self.page_mut(id);
+        page[offset] = u64::from(header.free);
+        header.free = offset as u16;
+        header.live -= 1;
+        self.headers[number] = header;
+        if was_full {
+            self.link(number);
+        }
+        if header.live == 0 {
+            self.unlink(number);
+            self.close_page(number);
+        }
+    }
+
+    /// Whether `id`, which must lie below its page's `fresh`, is in use.
+    #[inline]
+    pub fn is_live(&self, id: u32) -> bool {
+        let (page, offset) = self.page(id);
+        page[offset] & KIND_MASK != 0
+    }
+
+    /// Page numbers that were ever used: 0 to this, exclusive.
+    pub fn page_count(&self) -> u32 {
+        self.headers.len() as u32
+    }
+
+    /// The shape of a page, `None` if it has no memory.
+    #[inline]
+    pub fn shape(&self, page: u32) -> Option<PageShape> {
+        let header = self.headers.get(page as usize)?;
+        (header.stride != 0).then(|| PageShape {
+            stride: usize::from(header.stride),
+            fresh: usize::from(header.fresh),
+            live: usize::from(header.live),
+        })
+    }
+
+    /// Words of the block that `id` names.
+    pub fn block_words(&self, id: u32) -> usize {
+        usize::from(self.headers[page_of(id)].stride)
+    }
+
+    /// Forgets every block at once. The pages become spare ones; [`Slab::trim`] gives them back bit by bit.
+    pub fn forget_all(&mut self) {
+        let spare = std::mem::take(&mut self.spare);
+        let pages = std::mem::take(&mut self.pages);
+        let pages_held = self.pages_held;
+        *self = Slab::new();
+        self.spare = pages;
+        self.spare.extend(spare);
+        self.pages_held = pages_held;
+    }
+
+    /// Gives at most `pages_max` spare pages beyond those worth keeping (or every one, for `all`) to the allocator.
+    /// Returns how many entries it looked at.
+    pub fn trim(&mut self, pages_max: usize, all: bool) -> usize {
+        let keep = if all { 0 } else { SPARE_PAGES };
+        let mut looked = 0;
+        while self.spare.len() > keep && looked < pages_max {
+            looked += 1;
+            if let Some(Some(_)) = self.spare.pop() {
+                self.pages_held -= 1;
+            }
+        }
+        looked
+    }
+
+    /// Whether a page is at hand that costs no more memory.
+    pub fn has_spare_page(&self) -> bool {
+        self.pages_held > (self.headers.len() - self.vacant.len()) as u64
+    }
+
+    /// Pages that have memory, spare ones included.
+    pub fn pages_held(&self) -> u64 {
+        self.pages_held
+    }
+
+    /// Blocks that the pages in use have room for.
+    pub fn blocks_held(&self) -> u64 {
+        self.blocks_held
+    }
+
+    /// Bytes of all pages, their headers included.
+    pub fn bytes(&self) -> u64 {
+        self.pages_held * PAGE_COST_BYTES
+    }
+
+    /// [`Slab::bytes`], counted again.
+    pub fn bytes_recounted(&self) -> u64 {
+        let held = self.pages.iter().chain(&self.spare).filter(|page| page.is_some()).count();
+        held as u64 * PAGE_COST_BYTES
+    }
+
+    fn take_block(&mut self, class: usize) -> u32 {
+        let number = self.open[class] as usize;
+        let mut header = self.headers[number];
+        let offset = if header.free == NO_OFFSET {
+            let offset = header.fresh;
+            header.fresh += header.stride;
+            offset
+        } else {
+            let offset = header.free;
+            let (page, at) = self.page(number as u32 * PAGE_WORDS as u32 + u32::from(offset));
+            header.free = page[at] as u16;
+            offset
+        };
+        header.live += 1;
+        self.headers[number] = header;
+        if header.is_full() {
+            self.unlink(number);
+        }
+        number as u32 * PAGE_WORDS as u32 + u32::from(offset)
+    }
+
+    /// Finds memory for one more page of `class`. False if no page number is left.
+    fn open_page(&mut self, class: usize) -> bool {
+        let number = match self.vacant.pop() {
+            Some(number) => number as usize,
+            None if self.pages.len() < PAGES_MAX => {
+                self.pages.push(None);
+                self.headers.push(UNUSED);
+                self.pages.len() - 1
+            }
+            None => return false,
+        };
+        self.pages[number] = Some(self.page_memory());
+        self.headers[number] = PageHeader { stride: class_words(class) as u16, ..UNUSED };
+        self.blocks_held += self.headers[number].capacity() as u64;
+        self.link(number);
+        true
+    }
+
+    fn page_memory(&mut self) -> Box<Page> {
+        while let Some(spare) = self.spare.pop() {
+            if let Some(page) = spare {
+                return page;
+            }
+        }
+        self.pages_held += 1;
+        // Zeroed memory of the allocator is mapped only when it is written to, so a page that is hardly used costs
+        // little; an array built by value would pass through the stack.
+        match vec![0u64; PAGE_WORDS].into_boxed_slice().try_into() {
+            Ok(page) => page,
+            Err(_) => unreachable!("the length is a constant"),
+        }
+    }
+
+    fn close_page(&mut self, number: usize) {
+        self.blocks_held -= self.headers[number].capacity() as u64;
+        self.headers[number] = UNUSED;
+        self.vacant.push(number as u32);
+        let page = self.pages[number].take();
+        if self.spare.len() < SPARE_PAGES {
+            self.spare.push(page);
+        } else {
+            self.pages_held -= 1;
+        }
+    }
+
+    /// Puts a page at the head of its class's list of pages that have a free block.
+    fn link(&mut self, number: usize) {
+        let class = class_of(usize::from(self.headers[number].stride));
+        let head = self.open[class];
+        self.headers[number].previous = NO_PAGE;
+        self.headers[number].next = head;
+        if let Some(next) = self.headers.get_mut(head as usize) {
+            next.previous = number as u32;
+        }
+        self.open[class] = number as u32;
+        self.open_classes |= 1 << class;
+    }
+
+    fn unlink(&mut self, number: usize) {
+        let PageHeader { previous, next, stride, .. } = self.headers[number];
+        let class = class_of(usize::from(stride));
+        match self.headers.get_mut(previous as usize) {
+            Some(header) => header.next = next,
+            None => self.open[class] = next,
+        }
+        if let Some(header) = self.headers.get_mut(next as usize) {
+            header.previous = previous;
+        }
+        if self.open[class] == NO_PAGE {
+            self.open_classes &= !(1 << class);
+        }
+    }
+}
+
+#[inline]
+fn page_of(id: u32) -> usize {
+    id as usize / PAGE_WORDS
+}
+
+#[inline]
+fn offset_of(id: u32) -> usize {
+    id as usize % PAGE_WORDS
+}
+
+/// The smallest class whose blocks hold `words` (1 to [`BLOCK_WORDS_MAX`]).
+fn class_of(words: usize) -> usize {
+    if words <= 16 {
+        return words - 1;
+    }
+    let last = words - 1;
+    let exponent = last.ilog2() as usize;
+    16 + (exponent - 4) * 8 + ((last - (1 << exponent)) >> (exponent - 3))
+}
+
+/// The words of a block of `class`.
+fn class_words(class: usize) -> usize {
+    if class < 16 {
+        return class + 1;
+    }
+    let exponent = (class - 16) / 8 + 4;
+    (1 << exponent) + ((class - 16) % 8 + 1) * (1 << (exponent - 3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_hold_what_they_are_asked_for() {
+        assert_eq!(class_of(BLOCK_WORDS_MAX), CLASSES - 1);
+        for words in 1..=BLOCK_WORDS_MAX {
+            let class = class_of(words);
+            assert!(class_words(class) >= words);
+            assert!(class == 0 || class_words(class - 1) < words);
+            assert!(class_words(class) * 8 <= words * 9 + 8);
+        }
+    }
+
+    /// Takes a block and marks it as in use.
+    fn take(slab: &mut Slab, words: usize, may_grow: bool) -> Option<u32> {
+        let id = slab.allocate(words, may_grow)?;
+        let (page, offset) = slab.page_mut(id);
+        page[offset] = 1 << 48;
+        Some(id)
+    }
+
+    #[test]
+    fn blocks_are_used_again_and_pages_come_back() {
+        let mut slab = Slab::new();
+        let ids: Vec<u32> = (0..20 * 1_365).filter_map(|_| take(&mut slab, 6, true)).collect();
+        assert_eq!((ids.len(), slab.pages_held()), (20 * 1_365, 20));
+        slab.free(ids[7]);
+        assert!(!slab.is_live(ids[7]));
+        assert_eq!(take(&mut slab, 6, true), Some(ids[7]));
+        for id in &ids {
+            assert!(slab.is_live(*id));
+            slab.free(*id);
+        }
+        assert_eq!((slab.pages_held(), slab.blocks_held()), (SPARE_PAGES as u64, 0));
+        assert_eq!(slab.bytes(), slab.bytes_recounted());
+        assert_eq!(slab.trim(100, true), SPARE_PAGES);
+        assert_eq!(slab.bytes(), 0);
+    }
+
+    #[test]
+    fn a_larger_block_serves_where_memory_may_not_grow() {
+        let mut slab = Slab::new();
+        let long = take(&mut slab, 9, true);
+        assert_eq!(take(&mut slab, 10, false), None);
+        assert!(slab.has_block(4, true) && !slab.has_block(4, false));
+        let short = take(&mut slab, 4, false);
+        assert_eq!(short.map(|id| slab.block_words(id)), long.map(|id| slab.block_words(id)));
+    }
+
+    #[test]
+    fn forgotten_pages_serve_again() {
+        let mut slab = Slab::new();
+        for _ in 0..40 {
+            take(&mut slab, 2_000, true);
+        }
+        slab.forget_all();
+        assert_eq!((slab.pages_held(), slab.blocks_held(), slab.page_count()), (10, 0, 0));
+        take(&mut slab, 2_000, true);
+        assert_eq!(slab.pages_held(), 10);
+        assert_eq!(slab.bytes(), slab.bytes_recounted());
+    }
+}
