@@ -2,7 +2,9 @@
 
 import json
 import os
+import select
 import signal
+import time
 import socket
 import stat
 
@@ -109,6 +111,10 @@ def test_a_stale_unix_socket_is_replaced_and_a_live_one_is_not(start, tmp_path):
 @pytest.mark.smoke
 def test_the_banner_says_what_people_need(start, cores, tmp_path):
     server = start(cores)
+    # The port accepts a moment before the banner is out.
+    deadline = time.monotonic() + 10
+    while "redis-cli" not in server.log() and time.monotonic() < deadline:
+        select.select([], [], [], 0.01)
     for word in ("0.1.0", str(server.port), "redis-cli", "RL.SLIDE", "--dir"):
         assert word in server.log(), word
 

@@ -1,9 +1,12 @@
 """redis-cli as Debian has it: one command a call, RESP3, scanning, piping, and a person at a terminal."""
 
+import fcntl
 import os
 import pty
 import re
 import select
+import struct
+import termios
 import subprocess
 import time
 
@@ -82,6 +85,8 @@ class Terminal:
     def __init__(self, server: Server) -> None:
         self.pid, self.file = pty.fork()
         if self.pid == 0:
+            # A terminal that knows its width is not asked for it by escape sequences.
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
             os.environ["TERM"] = "xterm"
             os.environ["HOME"] = "/nonexistent"
             os.execvp("redis-cli", ["redis-cli", "-p", str(server.port)])
@@ -120,7 +125,7 @@ def test_an_interactive_session_with_hints_and_help(server):
     terminal.type("typed 100 1\r")
     terminal.wait_for(r"3\) \(integer\) 99")
     terminal.type("help rl.slide\r")
-    terminal.wait_for("summary: ")
+    terminal.wait_for("summary:")
     terminal.type("rl.tok\t cli:typed 5 1\r")
     terminal.wait_for(r"3\) \(integer\) 4")
     terminal.type("help @generic\r")

@@ -364,7 +364,7 @@ fn apply(
         return Ok(None);
     }
     let records = match written {
-        Some(id) if whole && is_cheap_to_save(core, id, &group.ask.policy) => Some((before, core.store.save(id))),
+        Some(id) if whole => Some((before, core.store.save(id))),
         _ => None,
     };
     let charge = Charge { policy: group.ask.policy, units: group.ask.cost, at: now };

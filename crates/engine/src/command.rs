@@ -173,11 +173,11 @@ pub type MergeFn = fn(&[&[u8]], &Call<'_>, &mut Reply<'_>);
 /// What runs a command.
 #[derive(Clone, Copy)]
 pub enum Handler {
-    /// [`Route::Key`] and [`Route::Cursor`].
+    /// [`Route::Key`].
     Key(KeyFn),
     /// [`Route::Any`] and [`Route::Process`].
     Session(SessionFn),
-    /// [`Route::Keys`] and [`Route::Every`].
+    /// [`Route::Keys`], [`Route::Cursor`] and [`Route::Every`].
     Spread(PartFn, MergeFn),
     /// [`Route::All`].
     All,

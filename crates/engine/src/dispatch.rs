@@ -23,6 +23,8 @@ pub enum Way {
     PerKey,
     /// In parts, to every core.
     Every,
+    /// In parts, one core after another, from the one that the cursor names.
+    Cursor,
     /// In parts, all or nothing.
     AllOrNothing,
 }
@@ -87,10 +89,7 @@ impl Dispatcher {
             Route::Any | Route::Key => Way::Here,
             Route::Process => Way::Process,
             Route::Every => Way::Every,
-            Route::Cursor => {
-                let slot = args.get(1).and_then(parse_cursor).map_or(0, cursor_slot);
-                Way::To(owner(slot, self.cores))
-            }
+            Route::Cursor => Way::Cursor,
             Route::Keys => return self.prepare_keys(entry, args, Way::PerKey),
             Route::All => return self.prepare_keys(entry, args, Way::AllOrNothing),
         };
@@ -115,6 +114,11 @@ impl Dispatcher {
             };
         }
         Ok(Ready { entry, way: way.unwrap_or(Way::Here), at: first.unwrap_or(NOWHERE) })
+    }
+
+    /// The core that a SCAN's cursor names. One that is no cursor names the first: the command says so itself.
+    pub fn cursor_core(&self, cursor: &[u8]) -> u16 {
+        owner(parse_cursor(cursor).map_or(0, cursor_slot), self.cores)
     }
 
     /// The cores that own keys of a [`Way::PerKey`] command, each with the positions of its keys.

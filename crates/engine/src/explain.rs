@@ -68,7 +68,8 @@ fn seconds(micros: u64) -> String {
 
 fn use_words(policy: &Policy, state: StateRef<'_>, now: Micros) -> String {
     let left = remaining_now(policy, state, now);
-    format!("{} of {} units are left", left, policy.limit())
+    let used = policy.limit().saturating_sub(left);
+    format!("{used} of {} units are used, {left} are left", policy.limit())
 }
 
 fn arithmetic_words(policy: &Policy, state: StateRef<'_>, now: Micros) -> String {
@@ -96,7 +97,9 @@ fn arithmetic_words(policy: &Policy, state: StateRef<'_>, now: Micros) -> String
             format!("{used} units in the last {} plus the cost must not pass {limit}", seconds(window.micros()))
         }
         (Policy::Token { capacity, rate } | Policy::Leak { capacity, rate }, _) => {
-            format!("use drains by {} and plus the cost must not pass {capacity}", rate_words(*rate))
+            let used = capacity.saturating_sub(remaining_now(policy, state, now));
+            let drain = rate_words(*rate);
+            format!("use {used}, rounded up, drains by {drain}; it plus the cost must not pass {capacity}")
         }
         _ => String::new(),
     }

@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::failure::Failure;
 use crate::fragment::{split_count, sum_counts, write_count};
 use crate::glob::{Glob, PATTERN_BYTES_MAX};
-use crate::limit_commands::{integer, refuse};
+use crate::limit_commands::integer;
 use crate::route::{CURSOR_END, CURSOR_POSITION_BITS, SLOT_RUN};
 use std::ops::ControlFlow;
 use tollgate_limits::reset_ms;
@@ -132,30 +132,69 @@ struct Scan {
     type_name: Option<Vec<u8>>,
 }
 
-/// SCAN cursor [MATCH pattern] [COUNT n] [TYPE type], on the core that the cursor names.
-pub fn scan(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
-    let asked = match parse_scan(call) {
-        Ok(asked) => asked,
-        Err(failure) => return refuse(core, &failure, reply),
-    };
-    let mut found = Vec::new();
+/// One core's part of SCAN: where to go on, how many keys were visited, how many are returned, and these.
+pub fn scan_part(core: &mut Core, call: &Call<'_>, fragment: &mut Vec<u8>) {
+    // The merge finds the same fault again and answers it.
+    let Ok(asked) = parse_scan(call) else { return };
+    let (mut found, mut visited, mut returned) = (Vec::new(), 0, 0);
     let mut keys = Reply::new(&mut found, Protocol::Resp2);
-    let mut count = 0;
     let store = &core.store;
     let type_name = |id| store.limit(id).map_or("none", |(policy, _)| policy.algorithm().type_name());
     let next = store.scan(asked.cursor, asked.count, call.now, &mut |id, key| {
+        visited += 1;
         let wanted = asked.type_name.as_ref();
         let type_fits = wanted.is_none_or(|name| name.eq_ignore_ascii_case(type_name(id).as_bytes()));
         if type_fits && asked.glob.as_ref().is_none_or(|glob| glob.is_match(key)) {
             keys.bulk(key);
-            count += 1;
+            returned += 1;
         }
     });
     let next = next.unwrap_or_else(|| first_cursor_after(core.index, core.cores));
+    write_count(fragment, u64::from(next));
+    write_count(fragment, visited);
+    write_count(fragment, returned);
+    fragment.extend_from_slice(&found);
+}
+
+/// SCAN cursor [MATCH pattern] [COUNT n] [TYPE type].
+pub fn scan_merge(fragments: &[&[u8]], call: &Call<'_>, reply: &mut Reply<'_>) {
+    if let Err(failure) = parse_scan(call) {
+        return reply.error(&failure.to_string());
+    }
+    let parts: Vec<_> = fragments.iter().filter_map(|fragment| ScanPart::read(fragment)).collect();
+    let next = parts.last().map_or(0, |part| part.next);
+    let returned = parts.iter().map(|part| part.returned).sum::<u64>();
     reply.array(2);
-    reply.bulk(next.to_string().as_bytes());
-    reply.array(count);
-    reply.raw(&found);
+    reply.bulk_str(&next.to_string());
+    reply.array(usize::try_from(returned).unwrap_or(usize::MAX));
+    parts.iter().for_each(|part| reply.raw(part.keys));
+}
+
+/// What a part of SCAN wrote.
+struct ScanPart<'a> {
+    next: u32,
+    visited: u64,
+    returned: u64,
+    keys: &'a [u8],
+}
+
+impl ScanPart<'_> {
+    fn read(fragment: &[u8]) -> Option<ScanPart<'_>> {
+        let (next, rest) = split_count(fragment)?;
+        let (visited, rest) = split_count(rest)?;
+        let (returned, keys) = split_count(rest)?;
+        Some(ScanPart { next: u32::try_from(next).ok()?, visited, returned, keys })
+    }
+}
+
+/// Where a SCAN that asked for COUNT keys goes on after these parts. `None` if it has met enough, or all. So a walk over
+/// few keys ends with its first call, on however many cores they lie.
+pub fn scan_goes_on(fragments: &[Vec<u8>], call: &Call<'_>) -> Option<u32> {
+    let asked = parse_scan(call).ok()?;
+    let parts: Vec<_> = fragments.iter().filter_map(|fragment| ScanPart::read(fragment)).collect();
+    let visited = parts.iter().map(|part| part.visited).sum::<u64>();
+    let enough = visited >= u64::try_from(asked.count).unwrap_or(u64::MAX);
+    parts.last().map(|part| part.next).filter(|next| *next != 0 && !enough)
 }
 
 /// Where the walk goes on after `core`: at the next core's first slot, or at the end, which is 0.

@@ -28,7 +28,7 @@ mod fragment;
 pub mod glob;
 mod info;
 mod introspect;
-mod keys;
+pub mod keys;
 mod limit_commands;
 pub mod parcel;
 pub mod registry;

@@ -216,7 +216,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Walks all keys, some at a time. A key that is there throughout is returned.",
         complexity: "O(N) with N the keys of a step",
         arguments: args::SCAN,
-        handler: Handler::Key(keys::scan),
+        handler: Handler::Spread(keys::scan_part, keys::scan_merge),
         ..LOOK
     },
     Command {

@@ -40,6 +40,8 @@ const PARTIAL_COMMAND_TIME: Duration = Duration::from_secs(30);
 /// After an error that ends the connection, the client's further bytes are read away for this long, so that the error
 /// is not lost to a reset.
 const LINGER_TIME: Duration = Duration::from_millis(500);
+/// The same where the whole server stops.
+const LINGER_TIME_STOPPING: Duration = Duration::from_millis(100);
 const LINGER_BYTES_MAX: usize = 1024 * 1024;
 
 /// Where a client is.
@@ -118,6 +120,7 @@ impl<S: Stream> Connection<S> {
     /// Serves the client until it leaves or is ended.
     pub async fn run(mut self) {
         let mut batch = Batch::default();
+        self.worker.register(self.session.client.id).await;
         while self.ending.is_none() {
             let Some(buffer) = self.read().await else { break };
             let worker = self.worker.clone();
@@ -130,6 +133,9 @@ impl<S: Stream> Connection<S> {
                 break;
             }
             worker.read_mail();
+            if worker.is_stopping() {
+                self.ending.get_or_insert(Ending::Linger);
+            }
             if large {
                 // One client gets a bounded slice of the core's time before the others' turn.
                 tokio::task::yield_now().await;
@@ -140,10 +146,12 @@ impl<S: Stream> Connection<S> {
 
     async fn end(mut self) {
         self.worker.core.borrow_mut().clients.remove(&self.session.client.id);
+        self.worker.unregister(self.session.client.id);
         if self.ending != Some(Ending::Linger) || self.stream.shutdown().await.is_err() {
             return;
         }
-        let _ = tokio::time::timeout(LINGER_TIME, async {
+        let linger = if self.worker.is_stopping() { LINGER_TIME_STOPPING } else { LINGER_TIME };
+        let _ = tokio::time::timeout(linger, async {
             let mut passed = 0;
             let mut buffer = self.worker.take_buffer();
             while passed < LINGER_BYTES_MAX {
@@ -181,6 +189,10 @@ impl<S: Stream> Connection<S> {
     /// Reads into a buffer that it holds only while there is something to read, so that an idle client has none.
     async fn read_some(&mut self) -> io::Result<(Vec<u8>, usize)> {
         std::future::poll_fn(|context| {
+            if self.worker.is_stopping() {
+                self.ending = Some(Ending::Linger);
+                return Poll::Ready(Err(io::Error::other("the server stops")));
+            }
             let mut buffer = self.worker.take_buffer();
             buffer.extend_from_slice(&self.held);
             buffer.reserve(READ_BYTES);
@@ -331,12 +343,13 @@ impl<S: Stream> Connection<S> {
                     self.outbox.mark(to, position.unwrap_or(usize::MAX));
                 }
                 Way::Here => {
+                    self.session.client.last_command.set(ready.entry.command.name);
                     let call = Call { args, at: ready.at, now };
                     let mut reply = Reply::new(&mut self.outbox.bytes, self.session.protocol);
                     core.run_session(ready.entry, &mut self.session, &call, &mut reply);
                     self.carry_out(&mut core);
                 }
-                Way::Process | Way::PerKey | Way::Every | Way::AllOrNothing => break,
+                Way::Process | Way::PerKey | Way::Every | Way::Cursor | Way::AllOrNothing => break,
             }
             next += 1;
         }
@@ -414,6 +427,7 @@ impl<S: Stream> Connection<S> {
     async fn run_barrier(&mut self, buffer: &[u8], batch: &Batch, item: &Item) {
         let Ok(ready) = &item.ready else { return };
         let args = item.args(buffer, &batch.spans);
+        self.session.client.last_command.set(ready.entry.command.name);
         let protocol = self.session.protocol;
         let mut reply = Reply::new(&mut self.outbox.bytes, protocol);
         match ready.way {
@@ -426,10 +440,10 @@ impl<S: Stream> Connection<S> {
             }
             Way::PerKey => spread::per_key(&self.worker, ready, args, &mut reply).await,
             Way::Every => spread::every(&self.worker, ready, args, &mut reply).await,
+            Way::Cursor => spread::walk(&self.worker, ready, args, &mut reply).await,
             Way::AllOrNothing => spread::all_or_nothing(&self.worker, ready, args, &mut reply).await,
             Way::To(_) | Way::Here => {}
         }
-        self.session.client.last_command.set(ready.entry.command.name);
     }
 
     /// Writes all replies.

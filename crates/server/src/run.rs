@@ -259,7 +259,8 @@ async fn serve(start: Start) {
     // No new connections; what runs may finish, here and, through the postman, for other cores.
     tasks.iter().skip(1).for_each(|task| task.abort());
     let _ = tokio::time::timeout(STOP_TIME, async {
-        while worker.busy.get() > 0 {
+        worker.stop_connections();
+        while worker.busy.get() > 0 || worker.has_connections() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         // Other cores may still wait for an answer of this one.

@@ -7,7 +7,8 @@ use tollgate_engine::call::Call;
 use tollgate_engine::command::Handler;
 use tollgate_engine::dispatch::Ready;
 use tollgate_engine::parcel::{NewJob, Parcel, Task};
-use tollgate_resp::{Args, Reply, Span};
+use tollgate_engine::keys::scan_goes_on;
+use tollgate_resp::{Args, Protocol, Reply, Span};
 
 /// One core's part: where it goes and which arguments it takes, by position.
 struct Part {
@@ -32,6 +33,45 @@ pub async fn every(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, reply: &m
     gather(worker, ready, args, parts.collect(), reply).await;
 }
 
+/// SCAN: one core after another, until enough keys were met.
+pub async fn walk(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, reply: &mut Reply<'_>) {
+    let Handler::Spread(run_part, merge) = ready.entry.command.handler else {
+        return reply.error("ERR internal error: command took a wrong route");
+    };
+    let whole = Call { args, at: ready.at, now: worker.now() };
+    let mut fragments: Vec<Vec<u8>> = Vec::new();
+    let mut cursor = args.get(1).unwrap_or_default().to_vec();
+    loop {
+        let to = usize::from(worker.dispatcher.cursor_core(&cursor));
+        let arguments = args.iter().enumerate().map(|(at, argument)| if at == 1 { cursor.as_slice() } else { argument });
+        let mut fragment = Vec::new();
+        if to == worker.index {
+            let mut core = worker.core.borrow_mut();
+            core.counters.ran(ready.entry.index);
+            with_arguments(arguments, |args| run_part(&mut core, &Call { args, ..whole }, &mut fragment));
+        } else if worker.wait_for_room(&[to]).await {
+            let ticket = worker.new_ticket(1);
+            let mut parcel = worker.take_parcel();
+            parcel.push(new_job(ready, Task::Part, None), arguments);
+            worker.send(to, parcel, ticket, Room::Take);
+            worker.wake(to);
+            let answered = worker.collect(ticket).await;
+            answered.iter().for_each(|(_, parcel)| fragment.extend_from_slice(parcel.reply(0)));
+            give_back(worker, answered);
+        } else {
+            worker.core.borrow().counters.busy_replies.add(1);
+            return reply.error(BUSY);
+        }
+        fragments.push(fragment);
+        match scan_goes_on(&fragments, &whole) {
+            Some(next) => cursor = next.to_string().into_bytes(),
+            None => break,
+        }
+    }
+    let parts: Vec<&[u8]> = fragments.iter().map(Vec::as_slice).collect();
+    merge(&parts, &whole, reply);
+}
+
 async fn gather(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, parts: Vec<Part>, reply: &mut Reply<'_>) {
     let Handler::Spread(run_part, merge) = ready.entry.command.handler else {
         return reply.error("ERR internal error: command took a wrong route");
@@ -49,7 +89,7 @@ async fn gather(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, parts: Vec<P
     let mut own = Vec::new();
     if let Some(part) = parts.iter().find(|part| part.core == worker.index) {
         let mut core = worker.core.borrow_mut();
-        with_arguments(args, &part.arguments, |args| {
+        with_arguments(at_positions(args, &part.arguments), |args| {
             core.counters.ran(ready.entry.index);
             run_part(&mut core, &Call { args, at: ready.at, now: worker.now() }, &mut own);
         });
@@ -87,7 +127,7 @@ pub async fn all_or_nothing(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, 
     others.iter().for_each(|core| worker.wake(*core));
     if let Some(part) = parts.iter().find(|part| part.core == worker.index) {
         let mut fragment = Vec::new();
-        let undo = with_arguments(args, &part.arguments, |args| {
+        let undo = with_arguments(at_positions(args, &part.arguments), |args| {
             let call = Call { args, at: ready.at, now: worker.now() };
             all::charge(&mut worker.core.borrow_mut(), &call, &mut fragment)
         });
@@ -121,7 +161,7 @@ async fn undo_where_needed(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, p
             continue;
         }
         let mut fragment = Vec::new();
-        with_arguments(args, &part.arguments, |args| {
+        with_arguments(at_positions(args, &part.arguments), |args| {
             let call = Call { args, at: ready.at, now: worker.now() };
             all::undo(&mut worker.core.borrow_mut(), &call, *log, &mut fragment);
         });
@@ -146,20 +186,28 @@ fn send_part(
     undo: Option<Box<UndoLog>>,
 ) {
     let mut parcel: Box<Parcel> = worker.take_parcel();
-    // Fragments are in a form of their own; the protocol matters only where the reply is written.
-    let protocol = tollgate_resp::Protocol::Resp2;
-    let job = NewJob { entry: ready.entry, task, at: ready.at, protocol, undo };
-    parcel.push(job, part.arguments.iter().map(|position| args.get(*position).unwrap_or_default()));
+    let job = new_job(ready, task, undo);
+    parcel.push(job, at_positions(args, &part.arguments));
     worker.send(part.core, parcel, ticket, room);
 }
 
-/// Calls `run` with the arguments at `positions` only.
-fn with_arguments<R>(args: Args<'_>, positions: &[usize], run: impl FnOnce(Args<'_>) -> R) -> R {
+fn new_job(ready: &Ready, task: Task, undo: Option<Box<UndoLog>>) -> NewJob {
+    // Fragments are in a form of their own; the protocol matters only where the reply is written.
+    NewJob { entry: ready.entry, task, at: ready.at, protocol: Protocol::Resp2, undo }
+}
+
+/// The arguments at `positions`.
+fn at_positions<'a>(args: Args<'a>, positions: &'a [usize]) -> impl Iterator<Item = &'a [u8]> {
+    positions.iter().map(move |position| args.get(*position).unwrap_or_default())
+}
+
+/// Calls `run` with other arguments than those that came.
+fn with_arguments<'a, R>(arguments: impl Iterator<Item = &'a [u8]>, run: impl FnOnce(Args<'_>) -> R) -> R {
     let mut bytes = Vec::new();
-    let mut spans = Vec::with_capacity(positions.len());
-    for position in positions {
+    let mut spans = Vec::new();
+    for argument in arguments {
         let start = bytes.len();
-        bytes.extend_from_slice(args.get(*position).unwrap_or_default());
+        bytes.extend_from_slice(argument);
         spans.push(Span { start: span_bound(start), end: span_bound(bytes.len()) });
     }
     run(Args::new(&bytes, &spans))

@@ -40,6 +40,9 @@ pub struct Worker {
     pub gate: Gate,
     /// Batches being run by connections right now: a stop waits for them.
     pub busy: Cell<usize>,
+    stopping: Cell<bool>,
+    /// By client: what wakes its connection when the server stops.
+    connections: RefCell<HashMap<u64, Waker>>,
     outgoing: RefCell<Vec<Option<Box<Parcel>>>>,
     /// Messages that other cores have not answered yet, or whose room is held for an undo.
     outstanding: Vec<Cell<usize>>,
@@ -74,6 +77,8 @@ impl Worker {
             dispatcher,
             gate: Gate,
             busy: Cell::new(0),
+            stopping: Cell::new(false),
+            connections: RefCell::default(),
             outgoing: RefCell::new((0..cores).map(|_| None).collect()),
             outstanding: (0..cores).map(|_| Cell::new(0)).collect(),
             room: Notify::new(),
@@ -88,6 +93,37 @@ impl Worker {
     #[inline]
     pub fn now(&self) -> Micros {
         self.hub.clock.now()
+    }
+
+    /// Whether connections must end after what they run now.
+    #[inline]
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.get()
+    }
+
+    /// Tells all connections to end after what they run now.
+    pub fn stop_connections(&self) {
+        self.stopping.set(true);
+        self.connections.borrow().values().for_each(Waker::wake_by_ref);
+    }
+
+    /// Whether connections are still open.
+    pub fn has_connections(&self) -> bool {
+        !self.connections.borrow().is_empty()
+    }
+
+    /// Remembers how the calling task is woken: a task's waker stays the same for its life.
+    pub async fn register(&self, client: u64) {
+        std::future::poll_fn(|context| {
+            self.connections.borrow_mut().insert(client, context.waker().clone());
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    /// Forgets a connection that has ended.
+    pub fn unregister(&self, client: u64) {
+        self.connections.borrow_mut().remove(&client);
     }
 
     /// An empty buffer with room for a read.

@@ -1,7 +1,8 @@
 //! What was flushed and waits for being given back.
 //!
 //! The problem: dropping millions of records at once is a stall of many milliseconds. The idea: a flush only moves the
-//! tables, logs and policies here, which is quick; later sweeps drop them piece by piece. Until then they count as used.
+//! tables, logs and policies here, which is quick; later sweeps drop them piece by piece. Until then they count as
+//! used.
 
 use crate::arena::Arena;
 use crate::index::Index;

@@ -201,9 +201,9 @@ impl Index {
         Some(step)
     }
 
-    /// Makes room for one entry under `hash`: splits the next table if there are too many entries, or grows the table at
-    /// hand if that one is full. What is outlived is dropped first, and if enough went nothing else is done. Moves one
-    /// table's entries at most, so a table that is full goes before the split of another.
+    /// Makes room for one entry under `hash`: splits the next table if there are too many entries, or grows the table
+    /// at hand if that one is full. What is outlived is dropped first, and if enough went nothing else is done. Moves
+    /// one table's entries at most, so a table that is full goes before the split of another.
     pub fn make_room(&mut self, hash: u64, split_load: usize, entries: &mut impl Entries) -> Step {
         let mut step = Step::default();
         let bits = walk_bits(hash);

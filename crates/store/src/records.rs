@@ -84,15 +84,25 @@ impl Records {
         &bytemuck::cast_slice(&page[from..])[..header.key_bytes()]
     }
 
-    /// The policy and the state.
-    #[inline]
+    /// The policy and the state. SLIDE, the common kind, is read in line with the caller; the others by a call.
+    #[inline(always)]
     pub fn limit(&self, id: u32) -> Option<(&Policy, StateRef<'_>)> {
+        let (page, offset) = self.slab.page(id);
+        let header = Header(page[offset]);
+        if header.kind() != KIND_SLIDE {
+            return self.limit_of_other_kind(id);
+        }
+        let slide = Slide::unpack([page[offset + 1], page[offset + 2]]);
+        Some((self.policies.get(header.policy()), StateRef::Slide(slide)))
+    }
+
+    #[inline(never)]
+    fn limit_of_other_kind(&self, id: u32) -> Option<(&Policy, StateRef<'_>)> {
         let (page, offset) = self.slab.page(id);
         let header = Header(page[offset]);
         let two = || [page[offset + 1], page[offset + 2]];
         let four = || [page[offset + 1], page[offset + 2], page[offset + 3], page[offset + 4]];
         let state = match header.kind() {
-            KIND_SLIDE => StateRef::Slide(Slide::unpack(two())),
             KIND_TOKEN => StateRef::Token(Bucket::unpack(two())),
             KIND_FIXED => StateRef::Fixed(Fixed::unpack(two())),
             KIND_LEAK => StateRef::Leak(Bucket::unpack(two())),

@@ -82,8 +82,8 @@ impl Store {
         is_same_state && *policy == saved.policy
     }
 
-    /// Puts back what was saved, or takes the record away for `None`. `id` is the key's record as it is now. It may pass
-    /// the memory bound: an undo never fails. Returns where the record is now.
+    /// Puts back what was saved, or takes the record away for `None`. `id` is the key's record as it is now. It may
+    /// pass the memory bound: an undo never fails. Returns where the record is now.
     pub fn restore(
         &mut self,
         at: Located,

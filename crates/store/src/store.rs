@@ -12,6 +12,7 @@
 //! every change, but not by expiry, which is no change: all copies of a slot expire alike, by their own time.
 
 use crate::grave::Grave;
+use crate::index::Entries;
 use crate::locate::{Hasher, Located};
 use crate::record::{KEY_BYTES_MAX, KIND_FIXED, KIND_LEAK, KIND_LEAK_WIDE, KIND_SLIDE, KIND_TOKEN, KIND_TOKEN_WIDE};
 use crate::records::{NewState, Records, RecordsAt};
@@ -129,7 +130,7 @@ impl Store {
         let Some(slot) = self.slots.get(at.slot) else { return };
         // The first entry with the right tag is the key's own in all but one of some hundred cases.
         if let Some(id) = slot.index.find(at.hash, |_| true) {
-            std::hint::black_box(self.records.header(id));
+            std::hint::black_box(self.records.warm(id));
         }
     }
 
