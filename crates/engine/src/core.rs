@@ -3,6 +3,7 @@
 use crate::command::Handler;
 use crate::counters::Counters;
 use crate::failure::Failure;
+use crate::policy_memo::PolicyMemo;
 use crate::registry::{Entry, Registry, registry};
 use crate::session::{Client, Session};
 use crate::settings::Settings;
@@ -42,6 +43,8 @@ pub struct Core {
     pub index: u16,
     /// How many cores there are.
     pub cores: u16,
+    /// The policies that calls named last.
+    pub memo: PolicyMemo,
     registry: &'static Registry,
 }
 
@@ -61,6 +64,7 @@ impl Core {
             effects: Vec::new(),
             index,
             cores,
+            memo: PolicyMemo::default(),
             registry,
         }
     }

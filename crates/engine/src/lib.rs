@@ -31,6 +31,7 @@ mod introspect;
 pub mod keys;
 mod limit_commands;
 pub mod parcel;
+pub mod policy_memo;
 pub mod registry;
 pub mod route;
 mod server_commands;

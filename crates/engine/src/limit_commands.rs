@@ -3,6 +3,7 @@
 use crate::call::Call;
 use crate::core::Core;
 use crate::failure::Failure;
+use crate::policy_memo::Words;
 use crate::settings::Settings;
 use tollgate_limits::{Algorithm, Ask, Decision, Mode, Policy, Retry, parse_amount, parse_rate, parse_window};
 use tollgate_resp::{Args, Reply, printable};
@@ -35,7 +36,7 @@ pub fn leak(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
 #[inline]
 fn run(core: &mut Core, algorithm: Algorithm, call: &Call<'_>, reply: &mut Reply<'_>) {
     let decision =
-        parse_ask(&core.settings, algorithm, call.args).and_then(|ask| core.limit(call.at, call.key(), &ask, call.now));
+        parse_ask(core, algorithm, call.args).and_then(|ask| core.limit(call.at, call.key(), &ask, call.now));
     match decision {
         Ok(decision) => reply.five(five(&decision)),
         Err(failure) => refuse(core, &failure, reply),
@@ -75,9 +76,8 @@ pub fn integer(value: u64) -> i64 {
 
 /// `name key limit window [COST n] [PEEK | PARTIAL | REFUND]`.
 #[inline]
-fn parse_ask(settings: &Settings, algorithm: Algorithm, args: Args<'_>) -> Result<Ask, Failure> {
-    let (limit, length) = (args.get(2).unwrap_or_default(), args.get(3).unwrap_or_default());
-    let policy = parse_policy(settings, algorithm, limit, length)?;
+fn parse_ask(core: &mut Core, algorithm: Algorithm, args: Args<'_>) -> Result<Ask, Failure> {
+    let policy = recall_policy(core, algorithm, args.get(2).unwrap_or_default(), args.get(3).unwrap_or_default())?;
     if args.len() == 4 {
         return Ok(Ask { policy, cost: 1, mode: Mode::Charge });
     }
@@ -137,8 +137,21 @@ const fn mode_word(mode: Mode) -> &'static str {
     }
 }
 
-/// The two numbers of an algorithm: limit and window, or capacity and rate.
+/// As [`parse_policy`], for words that were likely just read.
 #[inline]
+fn recall_policy(core: &mut Core, algorithm: Algorithm, first: &[u8], second: &[u8]) -> Result<Policy, Failure> {
+    let words = Words::new(algorithm, first, second);
+    if let Some(policy) = words.as_ref().and_then(|words| core.memo.get(words)) {
+        return Ok(*policy);
+    }
+    let policy = parse_policy(&core.settings, algorithm, first, second)?;
+    if let Some(words) = words {
+        core.memo.put(words, policy);
+    }
+    Ok(policy)
+}
+
+/// The two numbers of an algorithm: limit and window, or capacity and rate.
 pub fn parse_policy(settings: &Settings, algorithm: Algorithm, first: &[u8], second: &[u8]) -> Result<Policy, Failure> {
     let amount = |name| parse_amount(first).map_err(|error| Failure::Number(name, error));
     let window = || parse_window(second).map_err(|error| Failure::Number("window", error));

@@ -1,7 +1,7 @@
 //! From a name on the wire to its row.
 //!
-//! Names have at most 16 bytes, so a name folded to lower case is one 128-bit number, and finding its row is one
-//! multiplication and usually one comparison.
+//! Names have at most 16 bytes, so a name folded to lower case is two words, and finding its row is one multiplication
+//! and usually one comparison.
 
 use crate::command::Command;
 use crate::table;
@@ -28,7 +28,8 @@ pub struct Entry {
 #[derive(Debug)]
 pub struct Registry {
     entries: Vec<Entry>,
-    names: Vec<u128>,
+    /// `None` for subcommands, which are found through their containers.
+    names: Vec<Option<Folded>>,
     places: Box<[u16; PLACES]>,
 }
 
@@ -77,15 +78,11 @@ impl Registry {
     fn add(&mut self, command: &'static Command) {
         let index = self.entries.len();
         self.entries.push(Entry { command, index, subcommands: 0..0 });
-        let name = if command.name.contains('|') { None } else { fold(command.name.as_bytes()) };
-        self.names.push(name.unwrap_or(0));
+        self.names.push(if command.name.contains('|') { None } else { fold(command.name.as_bytes()) });
     }
 
     fn place(&mut self, index: usize) {
-        let Some(&name) = self.names.get(index) else { return };
-        if name == 0 {
-            return;
-        }
+        let Some(&Some(name)) = self.names.get(index) else { return };
         let mut place = place_of(name);
         while self.places.get(place).is_some_and(|taken| *taken != 0) {
             place = (place + 1) % PLACES;
@@ -123,7 +120,7 @@ impl Registry {
         let mut place = place_of(folded);
         loop {
             let index = usize::from(*self.places.get(place)?).checked_sub(1)?;
-            if *self.names.get(index)? == folded {
+            if *self.names.get(index)? == Some(folded) {
                 return self.entries.get(index);
             }
             place = (place + 1) % PLACES;
@@ -141,25 +138,48 @@ impl Registry {
     }
 }
 
-/// The name in lower case as one number; `None` if it is empty or too long for a command.
+/// A name in lower case as two words and its length: names are equal if and only if these are. Words that overlap save
+/// the copy that padding would need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Folded {
+    first: u64,
+    last: u64,
+    length: usize,
+}
+
+/// `None` if the name is empty or too long for a command.
 #[inline]
-fn fold(name: &[u8]) -> Option<u128> {
-    let mut bytes = [0u8; NAME_BYTES_MAX];
-    bytes.get_mut(..name.len())?.copy_from_slice(name);
-    let value = u128::from_le_bytes(bytes);
-    // All bytes at once: the high bit of each byte says whether it is in A..=Z (Hacker's Delight, "SWAR" comparisons).
-    const ONES: u128 = u128::from_le_bytes([1; 16]);
-    let seven = value & (ONES * 0x7f);
-    let from_a = seven + ONES * u128::from(0x80 - b'A');
-    let above_z = seven + ONES * u128::from(0x7f - b'Z');
-    let upper = (from_a ^ above_z) & !value & (ONES * 0x80);
-    (value != 0).then_some(value | (upper >> 2))
+fn fold(name: &[u8]) -> Option<Folded> {
+    let length = name.len();
+    let (first, last) = match length {
+        8..=NAME_BYTES_MAX => (u64::from_le_bytes(*name.first_chunk()?), u64::from_le_bytes(*name.last_chunk()?)),
+        4..8 => {
+            (u64::from(u32::from_le_bytes(*name.first_chunk()?)), u64::from(u32::from_le_bytes(*name.last_chunk()?)))
+        }
+        1..4 => {
+            let [first, middle, last] =
+                [name.first()?, name.get(length / 2)?, name.last()?].map(|byte| u64::from(*byte));
+            (first | middle << 8, last)
+        }
+        _ => return None,
+    };
+    Some(Folded { first: to_lower_case(first), last: to_lower_case(last), length })
+}
+
+/// All bytes at once: the high bit of each byte says whether it is in A..=Z.
+#[inline]
+fn to_lower_case(word: u64) -> u64 {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    let seven = word & (ONES * 0x7f);
+    let from_a = seven.wrapping_add(ONES * (0x80 - b'A' as u64));
+    let above_z = seven.wrapping_add(ONES * (0x7f - b'Z' as u64));
+    let upper = (from_a ^ above_z) & !word & (ONES * 0x80);
+    word | (upper >> 2)
 }
 
 #[inline]
-fn place_of(folded: u128) -> usize {
-    let halves = folded ^ (folded >> 61);
-    let mixed = u64::try_from(halves & u128::from(u64::MAX)).unwrap_or(0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+fn place_of(folded: Folded) -> usize {
+    let mixed = (folded.first ^ folded.last.rotate_left(23)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     usize::try_from(mixed >> 54).unwrap_or(0) % PLACES
 }
 
@@ -186,13 +206,26 @@ mod tests {
 
     #[test]
     fn folding_changes_letters_only() {
-        let all: Vec<u8> = (1..=255).collect();
-        for chunk in all.chunks(16) {
-            let expected = fold(&chunk.to_ascii_lowercase()).unwrap();
-            assert_eq!(fold(chunk).unwrap(), expected);
-            let mut bytes = [0; 16];
-            bytes[..chunk.len()].copy_from_slice(&chunk.to_ascii_lowercase());
-            assert_eq!(expected.to_le_bytes(), bytes);
+        for byte in 0..=255u8 {
+            let word = u64::from_le_bytes([byte; 8]);
+            assert_eq!(to_lower_case(word), u64::from_le_bytes([byte.to_ascii_lowercase(); 8]), "{byte}");
+        }
+    }
+
+    #[test]
+    fn names_of_any_length_are_told_apart() {
+        let names: Vec<String> = (1..=NAME_BYTES_MAX).map(|length| "abcdefghijklmnop"[..length].to_owned()).collect();
+        for name in &names {
+            for other in &names {
+                assert_eq!(fold(name.as_bytes()) == fold(other.as_bytes()), name == other, "{name} {other}");
+            }
+        }
+        for length in 1..=NAME_BYTES_MAX {
+            for place in 0..length {
+                let mut other = names[length - 1].clone().into_bytes();
+                other[place] = b'~';
+                assert_ne!(fold(&other), fold(names[length - 1].as_bytes()));
+            }
         }
     }
 }

@@ -19,6 +19,119 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
+/// Room for five integers and the array's header, the longest possible: 4 + 5 * (1 + 20 + 2) bytes and a word to spare.
+const FIVE_BYTES: usize = 128;
+
+/// Appends an array of five integers: the reply of every limit.
+///
+/// The whole is put together in an array of fixed size, so that no integer checks the vector's capacity, and goes out in
+/// one copy.
+#[inline]
+pub(crate) fn push_five(out: &mut Vec<u8>, values: [i64; 5]) {
+    let mut text = [0u8; FIVE_BYTES];
+    let mut end = put(&mut text, 0, *b"*5\r\n");
+    for value in values {
+        end = match u32::try_from(value) {
+            Ok(small @ 0..1_000) => put_small(&mut text, end, small),
+            Ok(medium @ 1_000..1_000_000) => put_medium(&mut text, end, medium),
+            Ok(short @ 1_000_000..100_000_000) => put_short(&mut text, end, short),
+            _ => {
+                // Rare: the long way round, and what was written so far goes out first.
+                out.extend_from_slice(text.get(..end).unwrap_or_default());
+                push_line(out, b':', value);
+                0
+            }
+        };
+    }
+    out.extend_from_slice(text.get(..end).unwrap_or_default());
+}
+
+#[inline]
+fn put<const N: usize>(text: &mut [u8; FIVE_BYTES], at: usize, bytes: [u8; N]) -> usize {
+    if let Some(place) = text.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<N>()) {
+        *place = bytes;
+    }
+    at + N
+}
+
+/// Below a thousand, as most numbers of a limit are: the line is looked up whole, with its length in the highest byte,
+/// which lands behind the line and is written over by what comes next.
+#[inline]
+fn put_small(text: &mut [u8; FIVE_BYTES], at: usize, value: u32) -> usize {
+    let line = usize::try_from(value).ok().and_then(|index| SMALL_LINES.get(index)).copied().unwrap_or(0);
+    put(text, at, line.to_le_bytes());
+    at + usize::try_from(line >> 56).unwrap_or(0)
+}
+
+/// Below a million: the thousands as a small number, then three digits and the line's end.
+#[inline]
+fn put_medium(text: &mut [u8; FIVE_BYTES], at: usize, value: u32) -> usize {
+    let end = put_small(text, at, value / 1_000) - 2;
+    let rest = usize::try_from(value % 1_000).ok().and_then(|index| PADDED_LINES.get(index)).copied().unwrap_or(0);
+    put(text, end, rest.to_le_bytes());
+    end + 5
+}
+
+/// `:<number>\r\n` in the low bytes, the line's length in the highest.
+static SMALL_LINES: [u64; 1_000] = {
+    let mut lines = [0; 1_000];
+    let mut number = 0;
+    while number < lines.len() {
+        let (hundreds, tens, ones) = (number as u64 / 100, number as u64 / 10 % 10, number as u64 % 10);
+        let zero = b'0' as u64;
+        let (digits, count) = match number {
+            0..10 => (zero + ones, 1),
+            10..100 => ((zero + tens) | (zero + ones) << 8, 2),
+            _ => ((zero + hundreds) | (zero + tens) << 8 | (zero + ones) << 16, 3),
+        };
+        let end = (b'\r' as u64 | (b'\n' as u64) << 8) << (8 + 8 * count);
+        lines[number] = b':' as u64 | digits << 8 | end | (count + 3) << 56;
+        number += 1;
+    }
+    lines
+};
+
+/// Three digits and the line's end in the low bytes.
+static PADDED_LINES: [u64; 1_000] = {
+    let mut lines = [0; 1_000];
+    let mut number = 0;
+    while number < lines.len() {
+        let (hundreds, tens, ones) = (number as u64 / 100, number as u64 / 10 % 10, number as u64 % 10);
+        let zero = b'0' as u64;
+        let digits = (zero + hundreds) | (zero + tens) << 8 | (zero + ones) << 16;
+        lines[number] = digits | (b'\r' as u64) << 24 | (b'\n' as u64) << 32;
+        number += 1;
+    }
+    lines
+};
+
+/// Two to eight digits, without a branch on how many: all eight are computed side by side in one word, and those before
+/// the first that counts are shifted out.
+#[inline]
+fn put_short(text: &mut [u8; FIVE_BYTES], at: usize, value: u32) -> usize {
+    let digits = eight_digits(value);
+    let leading_zero_bits = digits.trailing_zeros() & !7;
+    let digits = (digits | 0x3030_3030_3030_3030) >> leading_zero_bits;
+    let mut line = [0u8; 9];
+    line[0] = b':';
+    line[1..].copy_from_slice(&digits.to_le_bytes());
+    put(text, at, line);
+    let end = at + 9 - usize::try_from(leading_zero_bits / 8).unwrap_or(0);
+    put(text, end, *b"\r\n")
+}
+
+/// The decimal digits of a number below 10^8, one a byte, the highest in the lowest byte. Each step halves the lanes:
+/// two of four digits, four of two, eight of one. The multiplications are divisions by 100 and by 10 that are exact for
+/// what a lane can hold.
+#[inline]
+fn eight_digits(value: u32) -> u64 {
+    let fours = u64::from(value / 10_000) | u64::from(value % 10_000) << 32;
+    let hundreds = (fours.wrapping_mul(10_486) >> 20) & 0x0000_007f_0000_007f;
+    let twos = hundreds | fours.wrapping_sub(hundreds.wrapping_mul(100)) << 16;
+    let tens = (twos.wrapping_mul(103) >> 10) & 0x000f_000f_000f_000f;
+    tens | twos.wrapping_sub(tens.wrapping_mul(10)) << 8
+}
+
 /// Appends the line `<kind><value>\r\n`.
 #[inline]
 pub(crate) fn push_line(out: &mut Vec<u8>, kind: u8, value: i64) {
@@ -84,4 +197,38 @@ fn pair(below_100: u32) -> [u8; 2] {
 fn ones(below_10: u32) -> u8 {
     let [_, ones] = pair(below_10);
     ones
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eight_digits_are_those_of_the_number() {
+        let edges = (0..=8).flat_map(|power| [10u32.pow(power).saturating_sub(1), 10u32.pow(power)]);
+        let spread = (0..2_000_000u32).map(|step| step.wrapping_mul(2_654_435_761) % 100_000_000);
+        for value in edges.chain(spread).filter(|value| *value < 100_000_000) {
+            let expected = format!("{value:08}");
+            let digits = (eight_digits(value) | 0x3030_3030_3030_3030).to_le_bytes();
+            assert_eq!(digits, expected.as_bytes(), "{value}");
+        }
+    }
+
+    #[test]
+    fn five_are_written_as_one_by_one() {
+        let numbers = [0, 9, 10, 99, 100, 999, 12_345, 99_999_999, 100_000_000, -1, i64::MIN, i64::MAX];
+        for (index, first) in numbers.iter().enumerate() {
+            let values = [*first, 7, numbers[(index * 5 + 1) % 12], 60_000, numbers[(index * 7 + 3) % 12]];
+            let (mut at_once, mut one_by_one) = (Vec::new(), b"*5\r\n".to_vec());
+            push_five(&mut at_once, values);
+            values.iter().for_each(|value| push_line(&mut one_by_one, b':', *value));
+            assert_eq!(at_once, one_by_one);
+        }
+        for value in (0..100_000i64).chain((0..40_000).map(|step| step * 2_503)) {
+            let (mut at_once, mut one_by_one) = (Vec::new(), b"*5\r\n".to_vec());
+            push_five(&mut at_once, [value; 5]);
+            (0..5).for_each(|_| push_line(&mut one_by_one, b':', value));
+            assert_eq!(at_once, one_by_one, "{value}");
+        }
+    }
 }

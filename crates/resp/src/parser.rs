@@ -151,12 +151,18 @@ impl Parser {
         self.pending.capacity().saturating_mul(size_of::<Span>())
     }
 
+    #[inline]
     fn begin(&mut self, bytes: &[u8], start: usize, spans: &mut Vec<Span>) -> Result<Step, ProtocolError> {
         if self.limits.allow_short_commands()
             && let Some(end) = read_short_command(bytes, start, spans)
         {
             return Ok(Step::Command { end });
         }
+        self.begin_carefully(bytes, start, spans)
+    }
+
+    /// The definition of what a command means: everything that is not short, whole and plain.
+    fn begin_carefully(&mut self, bytes: &[u8], start: usize, spans: &mut Vec<Span>) -> Result<Step, ProtocolError> {
         match bytes.first() {
             Some(b'*') => {}
             Some(_) => return self.read_line(bytes, start, 0, spans),
@@ -273,36 +279,50 @@ impl Parser {
 /// only a command's first look comes here, no byte is read more than twice.
 #[inline]
 fn read_short_command(bytes: &[u8], start: usize, spans: &mut Vec<Span>) -> Option<usize> {
-    let [b'*', count @ b'1'..=b'9', b'\r', b'\n', rest @ ..] = bytes else { return None };
-    let mut rest = rest;
-    let mut position = u32::try_from(start).ok()?.checked_add(4)?;
+    let [b'*', count @ b'1'..=b'9', b'\r', b'\n', ..] = bytes else { return None };
+    // No short command is longer, and with this bound no sum below can pass 32 bits.
+    let base = u32::try_from(start).ok().filter(|start| *start < u32::MAX - SHORT_COMMAND_BYTES_MAX)?;
     let spans_before = spans.len();
+    let mut position = 4;
     for _ in b'0'..*count {
-        let Some((header, length, body)) = read_short_length(rest) else { break };
-        let Some((_, [b'\r', b'\n', next @ ..])) = body.split_at_checked(usize::from(length)) else { break };
-        let first = position + header;
-        let end = first + u32::from(length);
-        spans.push(Span { start: first, end });
+        let Some((first, end)) = read_short_argument(bytes, position) else { break };
+        spans.push(Span { start: base + first, end: base + end });
         position = end + 2;
-        rest = next;
     }
     if spans.len() - spans_before == usize::from(*count - b'0') {
-        return usize::try_from(position).ok();
+        return usize::try_from(base + position).ok();
     }
     spans.truncate(spans_before);
     None
 }
 
-/// Reads `$<bytes>` with one digit or two: the header's length, its number, and what follows.
+/// Nine arguments of 99 bytes with their headers and line ends, and the header before them.
+const SHORT_COMMAND_BYTES_MAX: u32 = 4 + 9 * (5 + 99 + 2);
+
+/// Reads `$<bytes>\r\n<argument>\r\n` with a length of one digit or two at `position`: where the argument lies.
 #[inline]
-fn read_short_length(bytes: &[u8]) -> Option<(u32, u8, &[u8])> {
-    match bytes {
-        [b'$', digit @ b'0'..=b'9', b'\r', b'\n', body @ ..] => Some((4, digit - b'0', body)),
-        [b'$', tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', b'\n', body @ ..] => {
-            Some((5, (tens - b'0') * 10 + (ones - b'0'), body))
+fn read_short_argument(bytes: &[u8], position: u32) -> Option<(u32, u32)> {
+    let at = usize::try_from(position).ok()?;
+    // The shortest argument, `$0\r\n\r\n`, has six bytes, so that many are there if it is whole.
+    let &[b'$', tens, ones, third, fourth, _] = bytes.get(at..)?.first_chunk::<6>()? else { return None };
+    let (header, length) = if ones == b'\r' && third == b'\n' {
+        (4, tens.wrapping_sub(b'0'))
+    } else if third == b'\r' && fourth == b'\n' && tens != b'0' {
+        let (tens, ones) = (tens.wrapping_sub(b'0'), ones.wrapping_sub(b'0'));
+        if tens > 9 || ones > 9 {
+            return None;
         }
-        _ => None,
+        (5, tens * 10 + ones)
+    } else {
+        return None;
+    };
+    if header == 4 && length > 9 {
+        return None;
     }
+    let first = position + header;
+    let end = first + u32::from(length);
+    let line_end = bytes.get(usize::try_from(end).ok()?..)?.first_chunk::<2>()?;
+    (line_end == b"\r\n").then_some((first, end))
 }
 
 /// Reads arguments until the command is whole (`true`) or the bytes run out (`false`), appending a span for each,

@@ -5,7 +5,7 @@
 
 use std::io::Write;
 
-use crate::decimal::push_line;
+use crate::decimal::{push_five, push_line};
 
 /// The most bytes of the text of an error or a status. The longest of Redis's own is below 300.
 const LINE_TEXT_BYTES_MAX: usize = 1024;
@@ -60,10 +60,7 @@ impl<'a> Reply<'a> {
 
     /// An array of five integers, the reply of every limit.
     pub fn five(&mut self, values: [i64; 5]) {
-        self.out.extend_from_slice(b"*5\r\n");
-        for value in values {
-            self.header(b':', value);
-        }
+        push_five(self.out, values);
     }
 
     /// A string of any bytes.

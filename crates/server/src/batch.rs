@@ -10,23 +10,32 @@ use tollgate_resp::{Args, OwnedArgs, Parser, ProtocolError, Span, Step};
 /// cache when its turn comes.
 pub const BATCH_COMMANDS_MAX: usize = 64;
 
-/// One command of a batch.
+/// One command of a batch. Small, since every command makes one: what is rare lies in the batch's side lists.
 pub struct Item {
-    first_span: usize,
-    end_span: usize,
-    /// Its own arguments, if they do not lie in the buffer.
-    owned: Option<OwnedArgs>,
-    /// What is to be done, or the text of the error.
-    pub ready: Result<Ready, String>,
+    first_span: u32,
+    end_span: u32,
+    /// What is to be done with it.
+    pub kind: Kind,
 }
 
-impl Item {
-    /// The arguments.
+/// What is to be done with a command.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// Run it.
+    Run(Ready),
+    /// Run it, with arguments that do not lie in the buffer: their place in the side list.
+    RunOwned(Ready, usize),
+    /// Answer an error: its place in the side list.
+    Refuse(usize),
+}
+
+impl Kind {
+    /// What is to be run.
     #[inline]
-    pub fn args<'a>(&'a self, buffer: &'a [u8], spans: &'a [Span]) -> Args<'a> {
-        match &self.owned {
-            Some(owned) => owned.args(),
-            None => Args::new(buffer, spans.get(self.first_span..self.end_span).unwrap_or_default()),
+    pub fn ready(&self) -> Option<&Ready> {
+        match self {
+            Kind::Run(ready) | Kind::RunOwned(ready, _) => Some(ready),
+            Kind::Refuse(_) => None,
         }
     }
 }
@@ -49,6 +58,8 @@ pub struct Batch {
     pub spans: Vec<Span>,
     /// The commands, in order.
     pub items: Vec<Item>,
+    owned: Vec<OwnedArgs>,
+    refusals: Vec<String>,
 }
 
 impl Batch {
@@ -63,6 +74,8 @@ impl Batch {
     ) -> Stop {
         self.spans.clear();
         self.items.clear();
+        self.owned.clear();
+        self.refusals.clear();
         while self.items.len() < commands_max {
             let first_span = self.spans.len();
             match parser.step(buffer, *start, &mut self.spans) {
@@ -72,14 +85,22 @@ impl Batch {
                     // An empty command is skipped without an answer, as in Redis.
                     if end_span > first_span {
                         let args = Args::new(buffer, self.spans.get(first_span..end_span).unwrap_or_default());
-                        let ready = dispatcher.prepare(args);
-                        self.items.push(Item { first_span, end_span, owned: None, ready });
+                        let kind = match dispatcher.prepare(args) {
+                            Ok(ready) => Kind::Run(ready),
+                            Err(text) => self.refuse(text),
+                        };
+                        let item = Item { first_span: index(first_span), end_span: index(end_span), kind };
+                        self.items.push(item);
                     }
                 }
                 Ok(Step::Inline { end, arguments }) => {
                     *start = end;
-                    let ready = dispatcher.prepare(arguments.args());
-                    self.items.push(Item { first_span, end_span: first_span, owned: Some(arguments), ready });
+                    let kind = match dispatcher.prepare(arguments.args()) {
+                        Ok(ready) => Kind::RunOwned(ready, self.owned.len()),
+                        Err(text) => self.refuse(text),
+                    };
+                    self.owned.push(arguments);
+                    self.items.push(Item { first_span: 0, end_span: 0, kind });
                 }
                 Ok(Step::Discarded { end, done }) => {
                     *start = end;
@@ -93,4 +114,36 @@ impl Batch {
         }
         Stop::Full
     }
+
+    #[cold]
+    fn refuse(&mut self, text: String) -> Kind {
+        self.refusals.push(text);
+        Kind::Refuse(self.refusals.len() - 1)
+    }
+
+    /// The arguments of a command of this batch.
+    #[inline]
+    pub fn args<'a>(&'a self, buffer: &'a [u8], item: &Item) -> Args<'a> {
+        if let Kind::RunOwned(_, place) = item.kind {
+            return self.owned.get(place).map(OwnedArgs::args).unwrap_or(Args::new(&[], &[]));
+        }
+        let range = usize_of(item.first_span)..usize_of(item.end_span);
+        Args::new(buffer, self.spans.get(range).unwrap_or_default())
+    }
+
+    /// The text of an error.
+    pub fn refusal(&self, place: usize) -> &str {
+        self.refusals.get(place).map_or("ERR internal error: no text", String::as_str)
+    }
+}
+
+/// Spans of a batch are far fewer than 2^32: each takes at least a byte of a buffer whose places are 32 bits.
+#[inline]
+fn index(place: usize) -> u32 {
+    u32::try_from(place).unwrap_or(u32::MAX)
+}
+
+#[inline]
+fn usize_of(index: u32) -> usize {
+    usize::try_from(index).unwrap_or(usize::MAX)
 }

@@ -10,7 +10,7 @@
 //!
 //! A connection coordinates; cores decide. It holds no borrow of the engine across an await.
 
-use crate::batch::{BATCH_COMMANDS_MAX, Batch, Item, Stop};
+use crate::batch::{BATCH_COMMANDS_MAX, Batch, Item, Kind, Stop};
 use crate::outbox::Outbox;
 use crate::spread;
 use crate::stream::Stream;
@@ -313,11 +313,11 @@ impl<S: Stream> Connection<S> {
             if self.ending.is_some() || self.outbox.bytes.len() > OUTPUT_BYTES_PAUSE {
                 break;
             }
-            let ready = match &item.ready {
-                Ok(ready) => *ready,
-                Err(text) => {
+            let ready = match item.kind {
+                Kind::Run(ready) | Kind::RunOwned(ready, _) => ready,
+                Kind::Refuse(place) => {
                     core.counters.error_replies.add(1);
-                    Reply::new(&mut self.outbox.bytes, self.session.protocol).error(text);
+                    Reply::new(&mut self.outbox.bytes, self.session.protocol).error(batch.refusal(place));
                     next += 1;
                     continue;
                 }
@@ -328,7 +328,7 @@ impl<S: Stream> Connection<S> {
                 next += 1;
                 continue;
             }
-            let args = item.args(buffer, &batch.spans);
+            let args = batch.args(buffer, item);
             match ready.way {
                 Way::To(to) if usize::from(to) == worker.index => {
                     let call = Call { args, at: ready.at, now };
@@ -354,7 +354,7 @@ impl<S: Stream> Connection<S> {
             next += 1;
         }
         if let Some(item) = next.checked_sub(1).and_then(|last| batch.items.get(last))
-            && let Ok(ready) = &item.ready
+            && let Some(ready) = item.kind.ready()
         {
             self.session.client.last_command.set(ready.entry.command.name);
         }
@@ -367,7 +367,7 @@ impl<S: Stream> Connection<S> {
             return;
         }
         for item in &batch.items {
-            if let Ok(ready) = &item.ready
+            if let Kind::Run(ready) = &item.kind
                 && ready.way == Way::To(core.index)
             {
                 core.store.prefetch(ready.at);
@@ -425,8 +425,8 @@ impl<S: Stream> Connection<S> {
 
     /// Runs a command that concerns several cores or the whole process. Nothing of this connection is outstanding.
     async fn run_barrier(&mut self, buffer: &[u8], batch: &Batch, item: &Item) {
-        let Ok(ready) = &item.ready else { return };
-        let args = item.args(buffer, &batch.spans);
+        let Some(ready) = item.kind.ready() else { return };
+        let args = batch.args(buffer, item);
         self.session.client.last_command.set(ready.entry.command.name);
         let protocol = self.session.protocol;
         let mut reply = Reply::new(&mut self.outbox.bytes, protocol);
@@ -471,7 +471,7 @@ impl<S: Stream> Connection<S> {
 
 /// Whether a command must wait for those before it.
 fn is_barrier(item: &Item) -> bool {
-    item.ready.as_ref().is_ok_and(|ready| !matches!(ready.way, Way::To(_) | Way::Here))
+    item.kind.ready().is_some_and(|ready| !matches!(ready.way, Way::To(_) | Way::Here))
 }
 
 fn request_limits(worker: &Worker, authenticated: bool) -> RequestLimits {

@@ -6,8 +6,8 @@ use tollgate_engine::all::{self, AllPlan, BUSY, UndoLog};
 use tollgate_engine::call::Call;
 use tollgate_engine::command::Handler;
 use tollgate_engine::dispatch::Ready;
-use tollgate_engine::parcel::{NewJob, Parcel, Task};
 use tollgate_engine::keys::scan_goes_on;
+use tollgate_engine::parcel::{NewJob, Parcel, Task};
 use tollgate_resp::{Args, Protocol, Reply, Span};
 
 /// One core's part: where it goes and which arguments it takes, by position.
@@ -43,7 +43,8 @@ pub async fn walk(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, reply: &mu
     let mut cursor = args.get(1).unwrap_or_default().to_vec();
     loop {
         let to = usize::from(worker.dispatcher.cursor_core(&cursor));
-        let arguments = args.iter().enumerate().map(|(at, argument)| if at == 1 { cursor.as_slice() } else { argument });
+        let arguments =
+            args.iter().enumerate().map(|(at, argument)| if at == 1 { cursor.as_slice() } else { argument });
         let mut fragment = Vec::new();
         if to == worker.index {
             let mut core = worker.core.borrow_mut();

@@ -1,5 +1,7 @@
 //! Replies and fragments, read back: what a client sees, and what one core wrote for another.
 
+use std::fmt;
+
 /// A value of a RESP2 reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -11,6 +13,20 @@ pub enum Answer {
     Error(String),
     /// An array.
     List(Vec<Answer>),
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Answer::Number(number) => write!(formatter, "{number}"),
+            Answer::Text(text) => write!(formatter, "{text:?}"),
+            Answer::Error(text) => write!(formatter, "-{text}"),
+            Answer::List(list) => {
+                let words: Vec<String> = list.iter().map(Answer::to_string).collect();
+                write!(formatter, "[{}]", words.join(" "))
+            }
+        }
+    }
 }
 
 /// The five integers of a limit's reply.

@@ -1,5 +1,6 @@
 //! What simulated clients ask, in a form that the checkers can read, and as the arguments that the server would see.
 
+use std::fmt;
 use tollgate_limits::{Algorithm, Mode, Policy, parse_rate, parse_window};
 
 /// A limit as a client writes it.
@@ -64,6 +65,17 @@ pub enum Request {
     Echo(String),
     /// A call on this key that cannot be read, and what is wrong with it.
     Malformed(usize, Mistake),
+}
+
+impl fmt::Display for Request {
+    /// As it is asked, with `key <position>` for the names of keys.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let highest = self.keys().into_iter().max().unwrap_or(0);
+        let names: Vec<String> = (0..=highest).map(|key| format!("key{key}")).collect();
+        let words = self.arguments(&names);
+        let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
+        write!(formatter, "{}", words.join(" "))
+    }
 }
 
 /// What is wrong with a call.

@@ -24,7 +24,7 @@ use tollgate_engine::effect::Effect;
 use tollgate_engine::keys::scan_goes_on;
 use tollgate_engine::registry::rows;
 use tollgate_engine::session::{Client, Session};
-use tollgate_engine::settings::{Process, Settings};
+use tollgate_engine::settings::{PasswordCheck, Process, Settings};
 use tollgate_limits::Micros;
 use tollgate_resp::{Args, Protocol, Reply, Span};
 use tollgate_store::{Eviction, Hasher, StoreConfig};
@@ -301,9 +301,8 @@ fn slices(fragments: &[Vec<u8>]) -> Vec<&[u8]> {
 
 fn settings(setup: &Setup) -> Settings {
     let parameters = [("maxmemory", "0"), ("port", "6379"), ("databases", "1")];
-    let password = setup.password.map(|password| -> Box<dyn Fn(&[u8]) -> bool + Send + Sync> {
-        Box::new(move |given| given == password.as_bytes())
-    });
+    let password =
+        setup.password.map(|password| -> PasswordCheck { Box::new(move |given| given == password.as_bytes()) });
     Settings {
         password,
         parameters: parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),

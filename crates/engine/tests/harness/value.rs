@@ -13,11 +13,16 @@ pub enum Value {
     Array(Vec<Value>),
     Set(Vec<Value>),
     Map(Vec<(Value, Value)>),
+    /// No reply at all.
+    Silence,
 }
 
 impl Value {
-    /// Decodes exactly one reply.
+    /// Decodes exactly one reply, or none.
     pub fn decode(bytes: &[u8]) -> Value {
+        if bytes.is_empty() {
+            return Value::Silence;
+        }
         let mut rest = bytes;
         let value = take(&mut rest);
         assert!(rest.is_empty(), "more than one reply: {:?}", String::from_utf8_lossy(bytes));
@@ -69,6 +74,7 @@ impl std::fmt::Display for Value {
             Value::Bulk(bytes) => write!(formatter, "{:?}", String::from_utf8_lossy(bytes)),
             Value::Verbatim(text) => write!(formatter, "txt:{text:?}"),
             Value::Null => formatter.write_str("nil"),
+            Value::Silence => formatter.write_str("silence"),
             Value::Array(elements) => write!(formatter, "[{}]", joined(elements)),
             Value::Set(elements) => write!(formatter, "~[{}]", joined(elements)),
             Value::Map(pairs) => {

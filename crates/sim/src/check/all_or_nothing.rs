@@ -1,0 +1,85 @@
+//! An RL.ALL is answered as admitted if every core charged its part and none took it back, and else as denied or failed.
+
+use super::{Checker, Fact, Scene};
+use crate::answer::{Answer, Part};
+use crate::errand::{Duty, RequestId};
+use crate::request::Request;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// Watches each RL.ALL from its parts to its reply.
+#[derive(Default)]
+pub(super) struct AllOrNothing {
+    calls: BTreeMap<RequestId, Course>,
+}
+
+#[derive(Debug)]
+struct Course {
+    request: Rc<Request>,
+    charged: BTreeSet<usize>,
+    undone: BTreeSet<usize>,
+    refused: bool,
+}
+
+impl Checker for AllOrNothing {
+    fn name(&self) -> &'static str {
+        "all or nothing"
+    }
+
+    fn see(&mut self, fact: &Fact, _scene: &Scene<'_>) -> Result<(), String> {
+        match fact {
+            Fact::Asked(id, request) if matches!(**request, Request::All(_)) => {
+                let course = Course {
+                    request: request.clone(),
+                    charged: BTreeSet::new(),
+                    undone: BTreeSet::new(),
+                    refused: false,
+                };
+                self.calls.insert(*id, course);
+            }
+            Fact::Done(step) => {
+                let Some(course) = self.calls.get_mut(&step.note.id) else { return Ok(()) };
+                match (step.note.duty, Part::read(&step.output)) {
+                    (Duty::Charge, Some(Part::Charged(_))) => course.charged.extend([step.core]),
+                    (Duty::Charge, _) => course.refused = true,
+                    (Duty::Undo, _) => {
+                        if !course.undone.insert(step.core) || !course.charged.contains(&step.core) {
+                            return Err(format!("core {} undid what it had not charged: {course:?}", step.core));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            Fact::Made(id, reply) => {
+                if let Some(course) = self.calls.remove(id) {
+                    return course.fits(reply);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Course {
+    fn fits(&self, reply: &[u8]) -> Result<(), String> {
+        let Request::All(groups) = &*self.request else { return Ok(()) };
+        let answer = Answer::whole(reply).ok_or("the reply of an RL.ALL is no reply")?;
+        let Some((admitted, binding, fives)) = answer.all() else {
+            let is_error = matches!(answer, Answer::Error(_));
+            let is_undone = self.charged == self.undone;
+            return if is_error && is_undone { Ok(()) } else { Err(format!("{answer} after {self:?}")) };
+        };
+        let limits_fit = groups.iter().zip(&fives).all(|(group, five)| i64::try_from(group.rule.limit) == Ok(five[1]));
+        if fives.len() != groups.len() || !limits_fit {
+            return Err(format!("the fives are not those of the groups: {answer} after {self:?}"));
+        }
+        let is_undone = self.charged == self.undone;
+        let is_as_done = if admitted { !self.refused && self.undone.is_empty() } else { is_undone };
+        // A group that is refused says so; where all ran on one core there is no charge to compare with.
+        let refusals = fives.iter().filter(|five| five[0] == 0).count();
+        let binding = usize::try_from(binding).ok().and_then(|binding| fives.get(binding));
+        let is_consistent = admitted == (refusals == 0) && binding.is_some_and(|five| admitted || five[0] == 0);
+        if is_as_done && is_consistent { Ok(()) } else { Err(format!("{answer} after {self:?}")) }
+    }
+}

@@ -1,0 +1,87 @@
+//! Takes in what happens, keeps the books, asks the checkers, remembers the last facts.
+
+use crate::books::Books;
+use crate::check::{self, Checker, Fact, Scene};
+use crate::plan::Plan;
+use std::collections::VecDeque;
+
+/// Facts that a report shows.
+const REMEMBERED: usize = 400;
+/// Characters of a fact that a report shows.
+const SHOWN_CHARACTERS: usize = 2_000;
+
+/// What is wrong with a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// The checker that saw it.
+    pub checker: &'static str,
+    /// In words.
+    pub text: String,
+}
+
+/// Watches a run.
+pub(crate) struct Observer {
+    is_strict: bool,
+    books: Books,
+    checkers: Vec<Box<dyn Checker>>,
+    last: VecDeque<Fact>,
+    seen: u64,
+    found: Option<Finding>,
+}
+
+impl Observer {
+    /// Of a run that begins.
+    pub fn new(plan: &Plan, is_strict: bool) -> Observer {
+        let books = Books::new(plan, is_strict);
+        Observer { is_strict, books, checkers: check::all(), last: VecDeque::new(), seen: 0, found: None }
+    }
+
+    /// Takes in a fact.
+    pub fn note(&mut self, plan: &Plan, fact: Fact) {
+        if self.found.is_some() {
+            return;
+        }
+        self.seen += 1;
+        match &fact {
+            Fact::Done(step) => {
+                if step.evicted {
+                    // In which order records went and were made within the step cannot be told.
+                    step.note.keys.iter().for_each(|key| self.books.give_up(*key));
+                }
+                self.books.post(step);
+            }
+            Fact::Settled(id, admitted) => self.books.settle(*id, *admitted),
+            Fact::Lost(key) => self.books.lose(*key),
+            _ => {}
+        }
+        let overdrafts = self.books.take_overdrafts();
+        let scene = Scene { plan, books: &self.books, overdrafts: &overdrafts, is_strict: self.is_strict };
+        for checker in &mut self.checkers {
+            if let Err(text) = checker.see(&fact, &scene) {
+                self.found.get_or_insert(Finding { checker: checker.name(), text });
+            }
+        }
+        if matches!(fact, Fact::Memory { .. }) {
+            return;
+        }
+        if self.last.len() == REMEMBERED {
+            self.last.pop_front();
+        }
+        self.last.push_back(fact);
+    }
+
+    /// What is wrong, if anything.
+    pub fn found(&self) -> Option<&Finding> {
+        self.found.as_ref()
+    }
+
+    /// How many facts were seen.
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// The last facts, oldest first, one line each.
+    pub fn last(&self) -> Vec<String> {
+        self.last.iter().map(|fact| fact.to_string().chars().take(SHOWN_CHARACTERS).collect()).collect()
+    }
+}
