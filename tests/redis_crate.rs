@@ -59,8 +59,8 @@ impl Server {
 
     /// Asks it to end, and how it did.
     fn end(mut self) -> ExitStatus {
-        let asked = Command::new("kill").args(["-TERM", &self.process.id().to_string()]).status();
-        assert!(asked.expect("kill runs").success());
+        let asked = Command::new("sh").args(["-c", &format!("kill -TERM {}", self.process.id())]).status();
+        assert!(asked.expect("a shell runs").success());
         let begun = Instant::now();
         loop {
             if let Some(status) = self.process.try_wait().expect("a child") {

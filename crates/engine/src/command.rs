@@ -216,12 +216,6 @@ pub struct Command {
 }
 
 impl Command {
-    /// Whether a call with `arguments` arguments, the name included, has as many as the row asks for.
-    pub fn accepts(&self, arguments: usize) -> bool {
-        let wanted = usize::from(self.arity.unsigned_abs());
-        if self.arity < 0 { arguments >= wanted } else { arguments == wanted }
-    }
-
     /// A subcommand's own word; a command's name.
     pub fn word(&self) -> &'static str {
         self.name.split_once('|').map_or(self.name, |(_, word)| word)

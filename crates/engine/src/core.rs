@@ -3,7 +3,7 @@
 use crate::command::Handler;
 use crate::counters::Counters;
 use crate::failure::Failure;
-use crate::policy_memo::PolicyMemo;
+use crate::policy_memo::{PolicyMemo, Words};
 use crate::registry::{Entry, Registry, registry};
 use crate::session::{Client, Session};
 use crate::settings::Settings;
@@ -78,6 +78,14 @@ impl Core {
     #[inline]
     pub fn run_key(&mut self, entry: &Entry, call: &Call<'_>, reply: &mut Reply<'_>) {
         self.counters.ran(entry.index);
+        match entry.run {
+            Some(run) => run(self, call, reply),
+            None => self.run_whole(entry, call, reply),
+        }
+    }
+
+    /// Runs a command for several keys that all lie on this core.
+    fn run_whole(&mut self, entry: &Entry, call: &Call<'_>, reply: &mut Reply<'_>) {
         match entry.command.handler {
             Handler::Key(run) => run(self, call, reply),
             Handler::All => crate::all::run_here(self, call, reply),
@@ -100,29 +108,15 @@ impl Core {
     }
 
     /// One call on one limit: read, compute and write in one uninterrupted step.
-    #[inline]
     pub fn limit(&mut self, at: Located, key: &[u8], ask: &Ask, now: Micros) -> Result<Decision, Failure> {
-        let decision = match self.store.find(at, key, now) {
-            Some(id) => {
-                self.counters.keyspace_hits.add(1);
-                let outcome = self.store.limit(id).and_then(|stored| decide(Some(stored), ask, now));
-                let outcome = outcome.ok_or(Failure::WrongType)?;
-                if outcome.change != Change::Keep {
-                    self.store.apply(at, id, &ask.policy, &outcome.change);
-                }
-                outcome.decision
-            }
-            None => {
-                self.counters.keyspace_misses.add(1);
-                let outcome = decide(None, ask, now).ok_or(Failure::WrongType)?;
-                if outcome.change != Change::Keep {
-                    self.store.insert(at, key, &ask.policy, &outcome.change, now).map_err(|_| Failure::OutOfMemory)?;
-                }
-                outcome.decision
-            }
-        };
-        self.counters.decided(ask.policy.algorithm(), decision.allowed > 0 || ask.cost == 0);
-        Ok(decision)
+        charge(&mut self.store, &self.counters, at, key, ask, now)
+    }
+
+    /// A plain call of cost 1 under a policy that was named by the same words before. `None` if it was not.
+    #[inline]
+    pub fn limit_as_before(&mut self, words: &Words, call: &Call<'_>) -> Option<Result<Decision, Failure>> {
+        let ask = self.memo.get(words)?;
+        Some(charge(&mut self.store, &self.counters, call.at, call.key(), ask, call.now))
     }
 
     /// Brings the gauges up to date: once a batch and at each tick.
@@ -135,4 +129,36 @@ impl Core {
         self.counters.evicted_units.set(stats.evicted_units);
         self.counters.store_longest_step_us.set(stats.longest_step_us);
     }
+}
+
+#[inline]
+fn charge(
+    store: &mut Store,
+    counters: &Counters,
+    at: Located,
+    key: &[u8],
+    ask: &Ask,
+    now: Micros,
+) -> Result<Decision, Failure> {
+    let decision = match store.find(at, key, now) {
+        Some(id) => {
+            counters.keyspace_hits.add(1);
+            let outcome = store.limit(id).and_then(|stored| decide(Some(stored), ask, now));
+            let outcome = outcome.ok_or(Failure::WrongType)?;
+            if outcome.change != Change::Keep {
+                store.apply(at, id, &ask.policy, &outcome.change);
+            }
+            outcome.decision
+        }
+        None => {
+            counters.keyspace_misses.add(1);
+            let outcome = decide(None, ask, now).ok_or(Failure::WrongType)?;
+            if outcome.change != Change::Keep {
+                store.insert(at, key, &ask.policy, &outcome.change, now).map_err(|_| Failure::OutOfMemory)?;
+            }
+            outcome.decision
+        }
+    };
+    counters.decided(ask.policy.algorithm(), decision.allowed > 0 || ask.cost == 0);
+    Ok(decision)
 }

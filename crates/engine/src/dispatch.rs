@@ -1,7 +1,7 @@
 //! What a connection does with a command before any core runs it: look its row up, check it, say where it goes.
 
 use crate::bounds::KEY_BYTES_MAX;
-use crate::command::{Flags, Route};
+use crate::command::Route;
 use crate::connection::NOAUTH;
 use crate::keys::parse_cursor;
 use crate::registry::{Entry, Found, Registry, registry};
@@ -63,46 +63,43 @@ impl Dispatcher {
     }
 
     /// Checks a whole command but for its session's rights ([`may_run`]), so that keys of a batch can be located and
-    /// fetched before the first command of it runs.
-    ///
-    /// # Errors
-    /// The text of the error reply: unknown command, wrong number of arguments, key too long.
+    /// fetched before the first command of it runs. `None` if it cannot run: [`Dispatcher::refusal`] says why.
     #[inline]
-    pub fn prepare(&self, args: Args<'_>) -> Result<Ready, String> {
-        let Found::Row(entry) = self.registry.find(args) else { return Err(self.unknown(args)) };
-        if !entry.command.accepts(args.len()) {
-            return Err(wrong_number(entry));
+    pub fn check(&self, args: Args<'_>) -> Option<Ready> {
+        let Found::Row(entry) = self.registry.find(args) else { return None };
+        if !entry.accepts(args.len()) {
+            return None;
         }
-        if entry.command.route == Route::Key {
+        if entry.route == Route::Key {
             let key = args.get(1).unwrap_or_default();
             if key.len() > KEY_BYTES_MAX {
-                return Err(key_too_long());
+                return None;
             }
             let at = self.hasher.locate(key);
-            return Ok(Ready { entry, way: Way::To(owner(at.slot, self.cores)), at });
+            return Some(Ready { entry, way: Way::To(owner(at.slot, self.cores)), at });
         }
-        self.prepare_others(entry, args)
+        self.check_others(entry, args)
     }
 
-    fn prepare_others(&self, entry: &'static Entry, args: Args<'_>) -> Result<Ready, String> {
-        let way = match entry.command.route {
+    fn check_others(&self, entry: &'static Entry, args: Args<'_>) -> Option<Ready> {
+        let way = match entry.route {
             Route::Any | Route::Key => Way::Here,
             Route::Process => Way::Process,
             Route::Every => Way::Every,
             Route::Cursor => Way::Cursor,
-            Route::Keys => return self.prepare_keys(entry, args, Way::PerKey),
-            Route::All => return self.prepare_keys(entry, args, Way::AllOrNothing),
+            Route::Keys => return self.check_keys(entry, args, Way::PerKey),
+            Route::All => return self.check_keys(entry, args, Way::AllOrNothing),
         };
-        Ok(Ready { entry, way, at: NOWHERE })
+        Some(Ready { entry, way, at: NOWHERE })
     }
 
     /// If all keys lie on one core, the command goes there whole.
-    fn prepare_keys(&self, entry: &'static Entry, args: Args<'_>, spread: Way) -> Result<Ready, String> {
+    fn check_keys(&self, entry: &'static Entry, args: Args<'_>, spread: Way) -> Option<Ready> {
         let mut first = None;
         let mut way = None;
         for key in entry.command.keys.positions(args.len()).filter_map(|position| args.get(position)) {
             if key.len() > KEY_BYTES_MAX {
-                return Err(key_too_long());
+                return None;
             }
             let at = self.hasher.locate(key);
             first.get_or_insert(at);
@@ -113,7 +110,25 @@ impl Dispatcher {
                 Some(_) => Some(spread),
             };
         }
-        Ok(Ready { entry, way: way.unwrap_or(Way::Here), at: first.unwrap_or(NOWHERE) })
+        Some(Ready { entry, way: way.unwrap_or(Way::Here), at: first.unwrap_or(NOWHERE) })
+    }
+
+    /// [`Dispatcher::check`] and [`Dispatcher::refusal`] in one.
+    ///
+    /// # Errors
+    /// The text of the error reply.
+    pub fn prepare(&self, args: Args<'_>) -> Result<Ready, String> {
+        self.check(args).ok_or_else(|| self.refusal(args))
+    }
+
+    /// Why a command that [`Dispatcher::check`] did not take cannot run: the text of the error reply.
+    #[cold]
+    pub fn refusal(&self, args: Args<'_>) -> String {
+        match self.registry.find(args) {
+            Found::Row(entry) if !entry.accepts(args.len()) => wrong_number(entry),
+            Found::Row(_) => key_too_long(),
+            Found::UnknownCommand | Found::UnknownSubcommand(_) => self.unknown(args),
+        }
     }
 
     /// The core that a SCAN's cursor names. One that is no cursor names the first: the command says so itself.
@@ -173,7 +188,7 @@ const ECHO_BYTES_MAX: usize = 128;
 /// The text of the error reply.
 #[inline]
 pub fn may_run(entry: &Entry, session: &Session) -> Result<(), &'static str> {
-    if session.authenticated || entry.command.flags.has(Flags::NO_AUTH) { Ok(()) } else { Err(NOAUTH) }
+    if session.authenticated || entry.before_auth { Ok(()) } else { Err(NOAUTH) }
 }
 
 fn wrong_number(entry: &Entry) -> String {

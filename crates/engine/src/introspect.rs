@@ -78,7 +78,7 @@ pub fn command_getkeys(_core: &mut Core, _session: &mut Session, call: &Call<'_>
     let crate::registry::Found::Row(entry) = registry().find(args) else {
         return reply.error("ERR Invalid command specified");
     };
-    if !entry.command.accepts(args.len()) {
+    if !entry.accepts(args.len()) {
         return reply.error("ERR Invalid number of arguments specified for command");
     }
     let keys: Vec<_> = entry.command.keys.positions(args.len()).filter_map(|position| args.get(position)).collect();

@@ -35,8 +35,20 @@ pub fn leak(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
 
 #[inline]
 fn run(core: &mut Core, algorithm: Algorithm, call: &Call<'_>, reply: &mut Reply<'_>) {
+    // The plain call under a policy that was named before: nothing is read, nothing is copied.
+    if call.args.len() == 4
+        && let Some(words) = Words::new(algorithm, call.argument(2), call.argument(3))
+        && let Some(decision) = core.limit_as_before(&words, call)
+    {
+        return answer(core, decision, reply);
+    }
     let decision =
         parse_ask(core, algorithm, call.args).and_then(|ask| core.limit(call.at, call.key(), &ask, call.now));
+    answer(core, decision, reply);
+}
+
+#[inline]
+fn answer(core: &Core, decision: Result<Decision, Failure>, reply: &mut Reply<'_>) {
     match decision {
         Ok(decision) => reply.five(five(&decision)),
         Err(failure) => refuse(core, &failure, reply),
@@ -75,7 +87,6 @@ pub fn integer(value: u64) -> i64 {
 }
 
 /// `name key limit window [COST n] [PEEK | PARTIAL | REFUND]`.
-#[inline]
 fn parse_ask(core: &mut Core, algorithm: Algorithm, args: Args<'_>) -> Result<Ask, Failure> {
     let policy = recall_policy(core, algorithm, args.get(2).unwrap_or_default(), args.get(3).unwrap_or_default())?;
     if args.len() == 4 {
@@ -138,11 +149,10 @@ const fn mode_word(mode: Mode) -> &'static str {
 }
 
 /// As [`parse_policy`], for words that were likely just read.
-#[inline]
 fn recall_policy(core: &mut Core, algorithm: Algorithm, first: &[u8], second: &[u8]) -> Result<Policy, Failure> {
     let words = Words::new(algorithm, first, second);
-    if let Some(policy) = words.as_ref().and_then(|words| core.memo.get(words)) {
-        return Ok(*policy);
+    if let Some(ask) = words.as_ref().and_then(|words| core.memo.get(words)) {
+        return Ok(ask.policy);
     }
     let policy = parse_policy(&core.settings, algorithm, first, second)?;
     if let Some(words) = words {

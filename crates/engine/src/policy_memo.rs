@@ -4,7 +4,7 @@
 //! decision, and reading a rate needs a greatest common divisor. So the last few are remembered by their very bytes;
 //! a word that is longer than eight bytes is read each time.
 
-use tollgate_limits::{Algorithm, Policy};
+use tollgate_limits::{Algorithm, Ask, Mode, Policy};
 
 /// Places in the memo. Few, so that all of it stays in the cache.
 const PLACES: usize = 32;
@@ -54,10 +54,10 @@ fn word(bytes: &[u8]) -> Option<(u64, u8)> {
     Some((value, u8::try_from(length).ok()?))
 }
 
-/// The policies that were named last.
+/// The policies that were named last, each as the plain call of cost 1 that most calls are.
 #[derive(Debug)]
 pub struct PolicyMemo {
-    places: Box<[Option<(Words, Policy)>; PLACES]>,
+    places: Box<[Option<(Words, Ask)>; PLACES]>,
 }
 
 impl Default for PolicyMemo {
@@ -67,11 +67,11 @@ impl Default for PolicyMemo {
 }
 
 impl PolicyMemo {
-    /// The policy that these words named before.
+    /// A call of cost 1 under the policy that these words named before.
     #[inline]
-    pub fn get(&self, words: &Words) -> Option<&Policy> {
+    pub fn get(&self, words: &Words) -> Option<&Ask> {
         match self.places.get(words.place()) {
-            Some(Some((kept, policy))) if kept == words => Some(policy),
+            Some(Some((kept, ask))) if kept == words => Some(ask),
             _ => None,
         }
     }
@@ -79,7 +79,7 @@ impl PolicyMemo {
     /// Remembers what these words name, in the place of others.
     pub fn put(&mut self, words: Words, policy: Policy) {
         if let Some(place) = self.places.get_mut(words.place()) {
-            *place = Some((words, policy));
+            *place = Some((words, Ask { policy, cost: 1, mode: Mode::Charge }));
         }
     }
 }
@@ -117,8 +117,8 @@ mod tests {
         let policy = Policy::Slide { limit: 5, window: Window::new(60_000_000).unwrap() };
         let words = Words::new(Algorithm::Slide, b"5", b"60").unwrap();
         memo.put(words, policy);
-        assert_eq!(memo.get(&words), Some(&policy));
-        assert_eq!(memo.get(&Words::new(Algorithm::Fixed, b"5", b"60").unwrap()), None);
-        assert_eq!(memo.get(&Words::new(Algorithm::Slide, b"60", b"5").unwrap()), None);
+        assert_eq!(memo.get(&words).unwrap().policy, policy);
+        assert!(memo.get(&Words::new(Algorithm::Fixed, b"5", b"60").unwrap()).is_none());
+        assert!(memo.get(&Words::new(Algorithm::Slide, b"60", b"5").unwrap()).is_none());
     }
 }

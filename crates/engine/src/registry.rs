@@ -3,7 +3,7 @@
 //! Names have at most 16 bytes, so a name folded to lower case is two words, and finding its row is one multiplication
 //! and usually one comparison.
 
-use crate::command::Command;
+use crate::command::{Command, Flags, Handler, KeyFn, Route};
 use crate::table;
 use std::sync::OnceLock;
 use tollgate_resp::Args;
@@ -13,13 +13,21 @@ const NAME_BYTES_MAX: usize = 16;
 /// Places in the hash table: a power of two, several times the number of rows.
 const PLACES: usize = 1024;
 
-/// A row and its position among [`rows`], by which it is counted.
+/// A row and its position among [`rows`], by which it is counted, and what every call asks of it, close together.
 #[derive(Debug)]
 pub struct Entry {
     /// The row.
     pub command: &'static Command,
     /// Its position.
     pub index: usize,
+    /// The row's route.
+    pub route: Route,
+    /// Whether it may run before AUTH.
+    pub before_auth: bool,
+    /// What runs it, if that is a function of its key's core.
+    pub run: Option<KeyFn>,
+    arguments_min: usize,
+    arguments_max: usize,
     /// Where its subcommands lie among the entries.
     subcommands: std::ops::Range<usize>,
 }
@@ -31,6 +39,32 @@ pub struct Registry {
     /// `None` for subcommands, which are found through their containers.
     names: Vec<Option<Folded>>,
     places: Box<[u16; PLACES]>,
+}
+
+impl Entry {
+    fn new(command: &'static Command, index: usize) -> Entry {
+        let wanted = usize::from(command.arity.unsigned_abs());
+        let run = match command.handler {
+            Handler::Key(run) => Some(run),
+            _ => None,
+        };
+        Entry {
+            command,
+            index,
+            route: command.route,
+            before_auth: command.flags.has(Flags::NO_AUTH),
+            run,
+            arguments_min: wanted,
+            arguments_max: if command.arity < 0 { usize::MAX } else { wanted },
+            subcommands: 0..0,
+        }
+    }
+
+    /// Whether a call with `arguments` arguments, the name included, has as many as the row asks for.
+    #[inline]
+    pub fn accepts(&self, arguments: usize) -> bool {
+        arguments >= self.arguments_min && arguments <= self.arguments_max
+    }
 }
 
 /// What a name stands for.
@@ -77,7 +111,7 @@ impl Registry {
 
     fn add(&mut self, command: &'static Command) {
         let index = self.entries.len();
-        self.entries.push(Entry { command, index, subcommands: 0..0 });
+        self.entries.push(Entry::new(command, index));
         self.names.push(if command.name.contains('|') { None } else { fold(command.name.as_bytes()) });
     }
 
@@ -96,7 +130,7 @@ impl Registry {
     #[inline]
     pub fn find(&'static self, args: Args<'_>) -> Found {
         let Some(entry) = args.get(0).and_then(|name| self.find_name(name)) else { return Found::UnknownCommand };
-        if entry.command.subcommands.is_empty() {
+        if entry.subcommands.is_empty() {
             return Found::Row(entry);
         }
         self.find_subcommand(entry, args.get(1))

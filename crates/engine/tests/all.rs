@@ -168,21 +168,13 @@ fn evict_least_makes_room_and_says_what_it_dropped() {
 #[test]
 fn time_of_one_group_does_not_stand_in_for_another() {
     let mut node = node();
-    let line = "RL.ALL a SLIDE 2 10 1 b TOKEN 2 1 1 c FIXED 3 10 1 d LOG 3 10 1 e LEAK 9 9 1";
-    for (elapsed, expected) in [
-        (
-            0,
-            "[1, 0, [1, 2, 1, 0, 20000], [1, 2, 1, 0, 1000], [1, 3, 2, 0, 10000], [1, 3, 2, 0, 10000], [1, 9, 8, 0, 112]]",
-        ),
-        (
-            0,
-            "[1, 0, [1, 2, 0, 0, 20000], [1, 2, 0, 0, 2000], [1, 3, 1, 0, 10000], [1, 3, 1, 0, 10000], [1, 9, 7, 112, 223]]",
-        ),
-        (
-            S,
-            "[0, 0, [0, 2, 0, 9001, 19000], [1, 2, 1, 0, 1000], [1, 3, 1, 0, 9000], [1, 3, 1, 0, 9000], [1, 9, 9, 0, 0]]",
-        ),
+    let line = "RL.ALL a SLIDE 2 10 1 b TOKEN 2 1 1 c LOG 3 10 1 d LEAK 9 9 1";
+    for (elapsed, decided, fives) in [
+        (0, "1, 0", ["1, 2, 1, 0, 20000", "1, 2, 1, 0, 1000", "1, 3, 2, 0, 10000", "1, 9, 8, 0, 112"]),
+        (0, "1, 0", ["1, 2, 0, 0, 20000", "1, 2, 0, 0, 2000", "1, 3, 1, 0, 10000", "1, 9, 7, 112, 223"]),
+        (S, "0, 0", ["0, 2, 0, 9001, 19000", "1, 2, 1, 0, 1000", "1, 3, 1, 0, 9000", "1, 9, 9, 0, 0"]),
     ] {
+        let expected = format!("[{decided}, [{}]]", fives.join("], ["));
         assert_eq!(node.at(T + elapsed, line), expected, "after {elapsed} us");
     }
 }

@@ -170,8 +170,10 @@ fn check_key_spec(spec: &Value, is_resp3: bool) {
 fn some_rows_as_they_are_sent() {
     let mut node = node();
     let slide = "[[\"rl.slide\", -4, [+write, +denyoom, +fast], 1, 1, 1, [+@write, +@fast, +@ratelimit], [], \
-                 [[\"flags\", [+RW, +access, +update], \"begin_search\", [\"type\", \"index\", \"spec\", [\"index\", 1]], \
-                 \"find_keys\", [\"type\", \"range\", \"spec\", [\"lastkey\", 0, \"keystep\", 1, \"limit\", 0]]]], []]]";
+                 [[\"flags\", [+RW, +access, +update], \
+                 \"begin_search\", [\"type\", \"index\", \"spec\", [\"index\", 1]], \
+                 \"find_keys\", [\"type\", \"range\", \
+                 \"spec\", [\"lastkey\", 0, \"keystep\", 1, \"limit\", 0]]]], []]]";
     assert_eq!(node.run("COMMAND INFO RL.SLIDE"), slide);
     assert!(node.run("COMMAND INFO rl.all").contains("1, -1, 5, "));
     assert!(node.run("COMMAND INFO rl.all").contains("\"lastkey\", -1, \"keystep\", 5"));

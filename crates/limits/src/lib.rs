@@ -30,7 +30,7 @@ pub use fixed::Fixed;
 pub use log::{Log, LogChange};
 pub use number::{NumberError, NumberKind, parse_amount, parse_duration, parse_instant, parse_rate, parse_window};
 pub use policy::{Algorithm, Policy, Rate, Window};
-pub use slide::Slide;
+pub use slide::{Slide, charge_slide};
 pub use undo::{Charge, undo};
 
 /// Microseconds since the Unix epoch on the timeline of the core that asks.

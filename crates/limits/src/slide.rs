@@ -15,8 +15,8 @@
 //! The estimate `cur + prev * (w - e) / w` never rises by itself: it falls within a window and is the same on both
 //! sides of an edge. So the first instant at which a call fits can be computed, and no later one is worse.
 
-use crate::ask::{Call, Change, Outcome, Under, Verdict, ms_until};
-use crate::{Micros, Window};
+use crate::ask::{Call, Change, Decision, Outcome, Retry, Under, Verdict, ms_until};
+use crate::{AMOUNT_MAX, Micros, NOW_MICROS_MAX, Window};
 
 const INDEX_BITS: u32 = 48;
 const COUNT_BITS: u32 = 40;
@@ -105,19 +105,51 @@ pub(crate) fn decide(stored: Option<(Window, Slide)>, window: Window, call: Call
     }
 }
 
+/// Charges a SLIDE where it lies: the answer [`crate::decide`] gives to a call in [`crate::Mode::Charge`] on the state
+/// that `words` pack, if it was kept under this very limit and window; the charge is then in `words`.
+///
+/// `None`, and nothing written, for what is not common: a call that is refused or free, a record that has outlived its
+/// time, one of a window that has not begun or of no use in its last. [`crate::decide`] is for those.
+#[inline]
+pub fn charge_slide(words: &mut [u64; 2], limit: u64, window: Window, cost: u64, now: Micros) -> Option<Decision> {
+    let window = window.micros();
+    let Slide { mut index, mut cur, mut prev } = Slide::unpack(*words);
+    let mut elapsed = now.checked_sub(index.checked_mul(window)?)?;
+    if elapsed >= window {
+        elapsed -= window;
+        (index, cur, prev) = (index + 1, 0, cur);
+        if prev == 0 || elapsed >= window {
+            return None;
+        }
+    } else if cur == 0 {
+        return None;
+    }
+    let left = window - elapsed;
+    let used = cur + multiply_divide(prev, left, window);
+    let is_common = cost != 0 && limit <= AMOUNT_MAX && now <= NOW_MICROS_MAX;
+    let remaining = limit.checked_sub(used)?.checked_sub(cost)?;
+    if !is_common {
+        return None;
+    }
+    *words = Slide { index, cur: cur + cost, prev }.pack();
+    // Less than two windows, which is far below what a reply can state.
+    let reset_ms = (left + window).div_ceil(1_000);
+    Some(Decision { allowed: 1, limit, remaining, retry: Retry::After(0), reset_ms })
+}
+
 /// Charges `units` in the window that the record is kept in already.
 #[inline]
 fn admit(view: View, call: Call, used: u64, units: u64, now: Micros) -> Outcome {
     let charged = View { cur: view.cur + units, ..view };
     // A whole number more in the current window is exactly that much more in the estimate.
-    let decision = call.answer(call.allowed(units), used + units, crate::Retry::After(0), charged.reset_ms(now));
+    let decision = call.answer(call.allowed(units), used + units, Retry::After(0), charged.reset_ms(now));
     Outcome { decision, change: Change::Slide(Under::Asked, charged.state()) }
 }
 
 /// Charges `units` under another window: what counted is taken over, rounded up, as use of the new current window.
 fn admit_changed(view: &View, window: u64, call: Call, units: u64, now: Micros) -> Outcome {
     let moved = View { cur: view.estimate_ceil() + units, ..View::untouched(window, now) };
-    let decision = call.answer(call.allowed(units), moved.cur, crate::Retry::After(0), moved.reset_ms(now));
+    let decision = call.answer(call.allowed(units), moved.cur, Retry::After(0), moved.reset_ms(now));
     Outcome { decision, change: Change::Slide(Under::Asked, moved.state()) }
 }
 

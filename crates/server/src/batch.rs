@@ -85,9 +85,9 @@ impl Batch {
                     // An empty command is skipped without an answer, as in Redis.
                     if end_span > first_span {
                         let args = Args::new(buffer, self.spans.get(first_span..end_span).unwrap_or_default());
-                        let kind = match dispatcher.prepare(args) {
-                            Ok(ready) => Kind::Run(ready),
-                            Err(text) => self.refuse(text),
+                        let kind = match dispatcher.check(args) {
+                            Some(ready) => Kind::Run(ready),
+                            None => refuse(&mut self.refusals, dispatcher, args),
                         };
                         let item = Item { first_span: index(first_span), end_span: index(end_span), kind };
                         self.items.push(item);
@@ -95,9 +95,9 @@ impl Batch {
                 }
                 Ok(Step::Inline { end, arguments }) => {
                     *start = end;
-                    let kind = match dispatcher.prepare(arguments.args()) {
-                        Ok(ready) => Kind::RunOwned(ready, self.owned.len()),
-                        Err(text) => self.refuse(text),
+                    let kind = match dispatcher.check(arguments.args()) {
+                        Some(ready) => Kind::RunOwned(ready, self.owned.len()),
+                        None => refuse(&mut self.refusals, dispatcher, arguments.args()),
                     };
                     self.owned.push(arguments);
                     self.items.push(Item { first_span: 0, end_span: 0, kind });
@@ -115,12 +115,6 @@ impl Batch {
         Stop::Full
     }
 
-    #[cold]
-    fn refuse(&mut self, text: String) -> Kind {
-        self.refusals.push(text);
-        Kind::Refuse(self.refusals.len() - 1)
-    }
-
     /// The arguments of a command of this batch.
     #[inline]
     pub fn args<'a>(&'a self, buffer: &'a [u8], item: &Item) -> Args<'a> {
@@ -135,6 +129,12 @@ impl Batch {
     pub fn refusal(&self, place: usize) -> &str {
         self.refusals.get(place).map_or("ERR internal error: no text", String::as_str)
     }
+}
+
+#[cold]
+fn refuse(refusals: &mut Vec<String>, dispatcher: &Dispatcher, args: Args<'_>) -> Kind {
+    refusals.push(dispatcher.refusal(args));
+    Kind::Refuse(refusals.len() - 1)
 }
 
 /// Spans of a batch are far fewer than 2^32: each takes at least a byte of a buffer whose places are 32 bits.

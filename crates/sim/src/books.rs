@@ -1,9 +1,9 @@
 //! What every key should hold, from what the cores have answered: charges in the order in which their core made them.
 //!
 //! The problem: a charge of an RL.ALL counts or does not count only once all cores have answered, while later calls on
-//! the same key are already decided. The idea: two meters for each key, and the entries that wait for a fate kept beside
-//! them in order. The lower meter holds what was admitted; the upper one holds besides what may lie there rightly: charges
-//! that are still undecided, and of a draining bucket those that were undone only after a while.
+//! the same key are already decided. The idea: two meters for each key, and the entries that wait for a fate kept
+//! beside them in order. The lower meter holds what was admitted; the upper one holds besides what may lie there
+//! rightly: charges that are still undecided, and of a draining bucket those that were undone only after a while.
 
 use crate::answer::{Answer, Part};
 use crate::errand::{Duty, RequestId, Step};
@@ -85,15 +85,14 @@ impl Books {
                 }
             }
             (Request::All(groups), Duty::Whole) => {
-                if whole.and_then(|answer| answer.all()).is_some_and(|(admitted, ..)| admitted) {
-                    groups.iter().for_each(|group| self.post_charge(step, *group, group.cost, Fate::Kept));
-                }
+                let admitted = whole.and_then(|answer| answer.all()).is_some_and(|(admitted, ..)| admitted);
+                let charged = groups.iter().filter(|_| admitted);
+                charged.for_each(|group| self.post_charge(step, *group, group.cost, Fate::Kept));
             }
             (Request::All(_), Duty::Charge) => {
-                if matches!(Part::read(&step.output), Some(Part::Charged(_))) {
-                    let groups = step.note.keys.iter().filter_map(|key| step.note.request.group(*key));
-                    groups.for_each(|group| self.post_charge(step, group, group.cost, Fate::Open));
-                }
+                let charged = matches!(Part::read(&step.output), Some(Part::Charged(_)));
+                let groups = step.note.keys.iter().filter_map(|key| step.note.request.group(*key));
+                groups.filter(|_| charged).for_each(|group| self.post_charge(step, group, group.cost, Fate::Open));
             }
             (Request::All(_), Duty::Undo) => {
                 step.note.keys.iter().for_each(|key| self.decide(*key, step.note.id, Fate::Undone { at: step.now }));
@@ -195,8 +194,9 @@ impl Books {
                 let used = account.lower.used(at);
                 self.overdrafts.push(format!("key {key}: {units} admitted at {at} on {used} of {limit}"));
             }
-            apply(&mut account.lower, &entry, false);
-            apply(&mut account.upper, &entry, true);
+            let lower = Reading { is_upper: false, may_owe: account.is_blurred };
+            apply(&mut account.lower, &entry, lower);
+            apply(&mut account.upper, &entry, UPPER);
         }
     }
 }
@@ -210,7 +210,7 @@ impl Account {
     /// The most units that can rightly be in use, with those of undecided charges.
     pub fn upper(&self, now: Micros) -> u64 {
         let mut meter = self.upper.clone();
-        self.entries.iter().for_each(|entry| apply(&mut meter, entry, true));
+        self.entries.iter().for_each(|entry| apply(&mut meter, entry, UPPER));
         meter.used(now)
     }
 
@@ -228,19 +228,30 @@ fn is_open(entry: &Entry) -> bool {
     matches!(entry, Entry::Charge { fate: Fate::Open, .. })
 }
 
-fn apply(meter: &mut Meter, entry: &Entry, is_upper: bool) {
+/// How entries are read.
+#[derive(Clone, Copy)]
+struct Reading {
+    /// With charges that are undecided.
+    is_upper: bool,
+    /// Whether a refund may have taken what was charged by a call that is undone later.
+    may_owe: bool,
+}
+
+const UPPER: Reading = Reading { is_upper: true, may_owe: false };
+
+fn apply(meter: &mut Meter, entry: &Entry, reading: Reading) {
     match *entry {
         Entry::Charge { units, at, fate, .. } => {
             let counts = match fate {
                 Fate::Kept => true,
-                Fate::Open => is_upper,
-                Fate::Undone { at: undone_at } => is_upper && meter.drains() && undone_at > at,
+                Fate::Open => reading.is_upper,
+                Fate::Undone { at: undone_at } => reading.is_upper && meter.drains() && undone_at > at,
             };
             if counts {
                 meter.charge(units, at);
             }
         }
-        Entry::Refund { units, at } => meter.refund(units, at),
+        Entry::Refund { units, at } => meter.refund(units, at, reading.may_owe),
         Entry::Clear => meter.clear(),
     }
 }

@@ -1,8 +1,8 @@
 //! Seeded simulation of cores, links and clocks.
 //!
-//! The problem: what goes wrong between cores goes wrong once in a million runs, on somebody's machine, and is gone. The
-//! idea: the engine is a machine without clock and sockets, so one thread can run several cores of it and decide itself
-//! what arrives when. Each run is a pure function of its seed: a seed that fails fails again.
+//! The problem: what goes wrong between cores goes wrong once in a million runs, on somebody's machine, and is gone.
+//! The idea: the engine is a machine without clock and sockets, so one thread can run several cores of it and decide
+//! itself what arrives when. Each run is a pure function of its seed: a seed that fails fails again.
 //!
 //! ```text
 //!   seed -> plan -> world: agenda of events -> clients -> cores (the real engine) <-> links
@@ -10,10 +10,10 @@
 //!                                                   facts ---> books ---> checkers
 //! ```
 //!
-//! `workload` says what clients ask, `serve` and `spread` carry it through the node as the server's connections do, `work`
-//! lets a core do a job and looks at its keys before and after. What is seen is written down as facts; `books` keep for
-//! each key what it should hold, and each checker in `check` watches one invariant. A [`Fault`] is planted in the messages
-//! to prove that the checkers would see it.
+//! `workload` says what clients ask, `serve` and `spread` carry it through the node as the server's connections do,
+//! `work` lets a core do a job and looks at its keys before and after. What is seen is written down as facts; `books`
+//! keep for each key what it should hold, and each checker in `check` watches one invariant. A [`Fault`] is planted in
+//! the messages to prove that the checkers would see it.
 //!
 //! **Invariant:** nothing here reads a clock or asks for chance but through the seed.
 

@@ -61,8 +61,8 @@ impl Meter {
         }
     }
 
-    /// Takes off `units`, newest first.
-    pub fn refund(&mut self, units: u64, now: Micros) {
+    /// Takes off `units`, newest first; below nothing only if it `may_owe`.
+    pub fn refund(&mut self, units: u64, now: Micros, may_owe: bool) {
         let mut left = i128::from(units);
         match &mut self.shape {
             Shape::Windows { width_micros, slides, counts } => {
@@ -76,7 +76,9 @@ impl Meter {
                         left -= taken;
                     }
                 }
-                *counts.entry(index).or_insert(0) -= left;
+                if may_owe {
+                    *counts.entry(index).or_insert(0) -= left;
+                }
             }
             Shape::Charges { width_micros, charges } => {
                 for (at, count) in charges.iter_mut().rev() {
@@ -86,10 +88,13 @@ impl Meter {
                         left -= taken;
                     }
                 }
-                charges.push((now, -left));
+                if may_owe {
+                    charges.push((now, -left));
+                }
             }
             Shape::Level { per_token, per_micro, level, at } => {
-                *level = drained(*level, *per_micro, *at, now) - left * *per_token;
+                let rest = drained(*level, *per_micro, *at, now) - left * *per_token;
+                *level = if may_owe { rest } else { rest.max(0) };
                 *at = now;
             }
         }

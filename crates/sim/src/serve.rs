@@ -85,7 +85,9 @@ impl World {
             let Some(asked) = client.batch.get(client.next).cloned() else { return };
             let own = client.core;
             match self.dispatcher.prepare(asked.words.args()) {
-                Err(text) => self.answer_with(number, |reply| reply.error(&text)),
+                Err(text) => self.answer_with(number, |reply| {
+                    reply.error(&text);
+                }),
                 Ok(ready) => match ready.way {
                     Route::To(core) if usize::from(core) == own => {
                         let reply = self.run_here(own, &asked, &ready);

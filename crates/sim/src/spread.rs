@@ -79,7 +79,9 @@ impl World {
         let mut plan = match AllPlan::new(&settings, &hasher, self.plan.cores, asked.words.args()) {
             Ok(plan) => plan,
             Err(failure) => {
-                self.answer_with(number, |reply| reply.error(&failure.to_string()));
+                self.answer_with(number, |reply| {
+                    reply.error(&failure.to_string());
+                });
                 return Flow::On;
             }
         };

@@ -9,14 +9,17 @@
 //!        locate.rs  slots.rs index.rs               slab.rs, record.rs, records.rs  policies.rs
 //!
 //! store.rs   find, limit, apply, insert, remove          room.rs   the memory bound and eviction
+//! charge.rs  one call on one limit in one pass
 //! sweep.rs   expiry by a cursor, flush (grave.rs)        scan.rs   SCAN, KEYS      saved.rs   exact undo
 //! ```
 //!
 //! **Invariant:** this crate knows no clock, no socket and no async.
 
 mod arena;
+mod charge;
 mod grave;
 mod index;
+mod key_words;
 mod locate;
 mod policies;
 mod record;
@@ -31,6 +34,7 @@ mod stats;
 mod store;
 mod sweep;
 
+pub use charge::{ChargeError, Charged};
 pub use locate::{Hasher, Located};
 pub use record::KEY_BYTES_MAX;
 pub use saved::Saved;

@@ -73,6 +73,12 @@ impl Header {
         Header(self.0 & !DIRTY)
     }
 
+    /// Whether this is the header of a record of `kind` with a key of so many bytes.
+    #[inline]
+    pub fn is_of(self, kind: u8, key_bytes: usize) -> bool {
+        self.0 >> KEY_SHIFT & 0xFF_FFFF == u64::from(kind) << (KIND_SHIFT - KEY_SHIFT) | key_bytes as u64
+    }
+
     /// Words between the header and the key.
     #[inline]
     pub fn state_words(self) -> usize {

@@ -2,6 +2,7 @@
 
 use crate::arena::Arena;
 use crate::index::Entries;
+use crate::key_words;
 use crate::locate::Hasher;
 use crate::policies::Policies;
 use crate::record::{
@@ -82,6 +83,21 @@ impl Records {
         let header = Header(page[offset]);
         let from = offset + 1 + header.state_words();
         &bytemuck::cast_slice(&page[from..])[..header.key_bytes()]
+    }
+
+    /// Whether the record is of `key`.
+    #[inline]
+    pub fn is_of(&self, id: u32, key: &[u8]) -> bool {
+        let (page, offset) = self.slab.page(id);
+        let header = Header(page[offset]);
+        header.key_bytes() == key.len() && key_words::are_of(&page[offset + 1 + header.state_words()..], key)
+    }
+
+    /// Whether the record is a SLIDE of `key`.
+    #[inline]
+    pub fn is_slide_of(&self, id: u32, key: &[u8]) -> bool {
+        let (page, offset) = self.slab.page(id);
+        Header(page[offset]).is_of(KIND_SLIDE, key.len()) && key_words::are_of(&page[offset + 3..], key)
     }
 
     /// The policy and the state. SLIDE, the common kind, is read in line with the caller; the others by a call.

@@ -138,7 +138,7 @@ impl Store {
     #[inline]
     pub fn find(&mut self, at: Located, key: &[u8], now: Micros) -> Option<RecordId> {
         let records = &self.records;
-        let id = self.slots.get(at.slot)?.index.find(at.hash, |id| records.key(id) == key)?;
+        let id = self.slots.get(at.slot)?.index.find(at.hash, |id| records.is_of(id, key))?;
         if records.is_expired(id, now) {
             self.drop_record(at, id);
             self.stats.expired += 1;

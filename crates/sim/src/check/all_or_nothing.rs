@@ -1,4 +1,4 @@
-//! An RL.ALL is answered as admitted if every core charged its part and none took it back, and else as denied or failed.
+//! An RL.ALL is answered as admitted if every core charged its part and none took it back, else as denied or failed.
 
 use super::{Checker, Fact, Scene};
 use crate::answer::{Answer, Part};
@@ -26,7 +26,7 @@ impl Checker for AllOrNothing {
         "all or nothing"
     }
 
-    fn see(&mut self, fact: &Fact, _scene: &Scene<'_>) -> Result<(), String> {
+    fn see(&mut self, fact: &Fact, scene: &Scene<'_>) -> Result<(), String> {
         match fact {
             Fact::Asked(id, request) if matches!(**request, Request::All(_)) => {
                 let course = Course {
@@ -42,17 +42,16 @@ impl Checker for AllOrNothing {
                 match (step.note.duty, Part::read(&step.output)) {
                     (Duty::Charge, Some(Part::Charged(_))) => course.charged.extend([step.core]),
                     (Duty::Charge, _) => course.refused = true,
+                    (Duty::Undo, _) if course.undo(step.core) => {}
                     (Duty::Undo, _) => {
-                        if !course.undone.insert(step.core) || !course.charged.contains(&step.core) {
-                            return Err(format!("core {} undid what it had not charged: {course:?}", step.core));
-                        }
+                        return Err(format!("core {} undid what it had not charged: {course:?}", step.core));
                     }
                     _ => {}
                 }
             }
             Fact::Made(id, reply) => {
                 if let Some(course) = self.calls.remove(id) {
-                    return course.fits(reply);
+                    return course.fits(reply, scene);
                 }
             }
             _ => {}
@@ -62,7 +61,12 @@ impl Checker for AllOrNothing {
 }
 
 impl Course {
-    fn fits(&self, reply: &[u8]) -> Result<(), String> {
+    /// Notes an undo; false if there was nothing to undo.
+    fn undo(&mut self, core: usize) -> bool {
+        self.undone.insert(core) && self.charged.contains(&core)
+    }
+
+    fn fits(&self, reply: &[u8], scene: &Scene<'_>) -> Result<(), String> {
         let Request::All(groups) = &*self.request else { return Ok(()) };
         let answer = Answer::whole(reply).ok_or("the reply of an RL.ALL is no reply")?;
         let Some((admitted, binding, fives)) = answer.all() else {
@@ -71,7 +75,8 @@ impl Course {
             return if is_error && is_undone { Ok(()) } else { Err(format!("{answer} after {self:?}")) };
         };
         let limits_fit = groups.iter().zip(&fives).all(|(group, five)| i64::try_from(group.rule.limit) == Ok(five[1]));
-        if fives.len() != groups.len() || !limits_fit {
+        let is_overlooked = !scene.is_strict && !self.undone.is_empty() && self.has_wild(scene);
+        if fives.len() != groups.len() || !(limits_fit || is_overlooked) {
             return Err(format!("the fives are not those of the groups: {answer} after {self:?}"));
         }
         let is_undone = self.charged == self.undone;
@@ -81,5 +86,10 @@ impl Course {
         let binding = usize::try_from(binding).ok().and_then(|binding| fives.get(binding));
         let is_consistent = admitted == (refusals == 0) && binding.is_some_and(|five| admitted || five[0] == 0);
         if is_as_done && is_consistent { Ok(()) } else { Err(format!("{answer} after {self:?}")) }
+    }
+
+    /// Known: where a key became one of another algorithm before the undo, the fives behind it move up.
+    fn has_wild(&self, scene: &Scene<'_>) -> bool {
+        self.request.keys().iter().any(|key| scene.books.account(*key).is_none())
     }
 }

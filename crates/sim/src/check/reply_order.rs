@@ -25,9 +25,8 @@ impl Checker for ReplyOrder {
                 self.waiting.entry(id.client).or_default().push_back((*id, request.clone()));
             }
             Fact::Made(id, reply) => {
-                if self.made.insert(*id, reply.clone()).is_some() {
-                    return Err(format!("{id} got a second reply"));
-                }
+                let earlier = self.made.insert(*id, reply.clone());
+                return earlier.map_or(Ok(()), |_| Err(format!("{id} got a second reply")));
             }
             Fact::Gone(client) => {
                 self.waiting.remove(client);

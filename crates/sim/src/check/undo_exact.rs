@@ -37,7 +37,7 @@ impl Checker for UndoExact {
 
 impl UndoExact {
     fn remember(&mut self, step: &Step) {
-        if !matches!(Part::read(&step.output), Some(Part::Charged(_))) {
+        if step.evicted || !matches!(Part::read(&step.output), Some(Part::Charged(_))) {
             return;
         }
         for (key, sight) in step.note.keys.iter().zip(&step.sights) {
