@@ -105,36 +105,40 @@ pub(crate) fn decide(stored: Option<(Window, Slide)>, window: Window, call: Call
     }
 }
 
-/// Charges a SLIDE where it lies: the answer [`crate::decide`] gives to a call in [`crate::Mode::Charge`] on the state
-/// that `words` pack, if it was kept under this very limit and window; the charge is then in `words`.
+/// Charges the SLIDE that `words` pack: the new words, and the answer that [`crate::decide`] gives to a call in
+/// [`crate::Mode::Charge`] on a record that is kept under this very limit and window.
 ///
-/// `None`, and nothing written, for what is not common: a call that is refused or free, a record that has outlived its
-/// time, one of a window that has not begun or of no use in its last. [`crate::decide`] is for those.
+/// `None` for what is not common: a call that is refused or free, a record that has outlived its time, one whose window
+/// has not begun or holds no use. [`crate::decide`] is for those.
 #[inline]
-pub fn charge_slide(words: &mut [u64; 2], limit: u64, window: Window, cost: u64, now: Micros) -> Option<Decision> {
+pub fn charge_slide(
+    words: [u64; 2],
+    limit: u64,
+    window: Window,
+    cost: u64,
+    now: Micros,
+) -> Option<([u64; 2], Decision)> {
+    if cost == 0 || limit > AMOUNT_MAX || now > NOW_MICROS_MAX {
+        return None;
+    }
     let window = window.micros();
-    let Slide { mut index, mut cur, mut prev } = Slide::unpack(*words);
-    let mut elapsed = now.checked_sub(index.checked_mul(window)?)?;
-    if elapsed >= window {
-        elapsed -= window;
-        (index, cur, prev) = (index + 1, 0, cur);
-        if prev == 0 || elapsed >= window {
-            return None;
-        }
-    } else if cur == 0 {
+    let Slide { index, cur, prev } = Slide::unpack(words);
+    let elapsed = now.checked_sub(index.checked_mul(window)?)?;
+    if cur == 0 {
         return None;
     }
-    let left = window - elapsed;
-    let used = cur + multiply_divide(prev, left, window);
-    let is_common = cost != 0 && limit <= AMOUNT_MAX && now <= NOW_MICROS_MAX;
+    let left = window.saturating_sub(elapsed);
+    let (words, used, left) = if left > 0 {
+        // What is admitted fits the limit and so the bits of `cur`: nothing is carried into those of `prev`.
+        ([words[0], words[1].wrapping_add(cost)], cur + multiply_divide(prev, left, window), left)
+    } else {
+        let left = (2 * window).checked_sub(elapsed).filter(|left| *left > 0)?;
+        (Slide { index: index + 1, cur: cost, prev: cur }.pack(), multiply_divide(cur, left, window), left)
+    };
     let remaining = limit.checked_sub(used)?.checked_sub(cost)?;
-    if !is_common {
-        return None;
-    }
-    *words = Slide { index, cur: cur + cost, prev }.pack();
     // Less than two windows, which is far below what a reply can state.
-    let reset_ms = (left + window).div_ceil(1_000);
-    Some(Decision { allowed: 1, limit, remaining, retry: Retry::After(0), reset_ms })
+    let reset_ms = (left + window + 999) / 1_000;
+    Some((words, Decision { allowed: 1, limit, remaining, retry: Retry::After(0), reset_ms }))
 }
 
 /// Charges `units` in the window that the record is kept in already.

@@ -19,60 +19,95 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// Room for five integers and the array's header, the longest possible: 4 + 5 * (1 + 20 + 2) bytes and a word to spare.
-const FIVE_BYTES: usize = 128;
+/// Room for five short integers and the array's header: 4 + 5 * 11 bytes. Every line is written in whole words, of which
+/// the last may lie up to five bytes over the line's end.
+const FIVE_BYTES: usize = 64;
+
+/// The longest line of a number below 10^8: the colon, eight digits and the line's end.
+const SHORT_LINE_BYTES: usize = 11;
+
+/// A line's length, at most 6, takes the highest three bits of its word.
+const LENGTH_SHIFT: u32 = 61;
 
 /// Appends an array of five integers: the reply of every limit.
 ///
-/// The whole is put together in an array of fixed size, so that no integer checks the vector's capacity, and goes out in
-/// one copy.
+/// Room for all of it is made at once, so that no integer checks the vector's capacity, and the lines are written where
+/// they stay. What was too much is cut off at the end.
 #[inline]
 pub(crate) fn push_five(out: &mut Vec<u8>, values: [i64; 5]) {
-    let mut text = [0u8; FIVE_BYTES];
-    let mut end = put(&mut text, 0, *b"*5\r\n");
-    for value in values {
-        end = match u32::try_from(value) {
-            Ok(small @ 0..1_000) => put_small(&mut text, end, small),
-            Ok(medium @ 1_000..1_000_000) => put_medium(&mut text, end, medium),
-            Ok(short @ 1_000_000..100_000_000) => put_short(&mut text, end, short),
-            _ => {
-                // Rare: the long way round, and what was written so far goes out first.
-                out.extend_from_slice(text.get(..end).unwrap_or_default());
-                push_line(out, b':', value);
-                0
-            }
-        };
+    let before = out.len();
+    out.extend_from_slice(&[0; FIVE_BYTES]);
+    let written = out.last_chunk_mut::<FIVE_BYTES>().and_then(|text| put_five(text, values));
+    // The sum is at most the length that the vector had a moment ago.
+    out.truncate(before.wrapping_add(written.unwrap_or(0)));
+    if written.is_none() {
+        push_five_long(out, values);
     }
-    out.extend_from_slice(text.get(..end).unwrap_or_default());
+}
+
+/// Writes the array into `text` and gives its length; `None` if a number is negative or too long for it.
+///
+/// Not a loop: each line's place is then known to the compiler to be at most so many bytes in, all of them in the array,
+/// and no bound is left to check.
+#[inline]
+fn put_five(text: &mut [u8; FIVE_BYTES], [first, second, third, fourth, fifth]: [i64; 5]) -> Option<usize> {
+    put(text, 0, *b"*5\r\n");
+    let end = put_line(text, 4, first)?;
+    let end = put_line(text, end, second)?;
+    let end = put_line(text, end, third)?;
+    let end = put_line(text, end, fourth)?;
+    put_line(text, end, fifth)
+}
+
+/// Writes one line at `at` and gives its end; `None` if the number is negative or too long.
+#[inline]
+fn put_line(text: &mut [u8; FIVE_BYTES], at: usize, value: i64) -> Option<usize> {
+    let bytes = match u32::try_from(value).ok()? {
+        small @ 0..1_000 => put_small(text, at, small),
+        medium @ 1_000..1_000_000 => put_medium(text, at, medium),
+        short @ 1_000_000..100_000_000 => put_short(text, at, short).min(SHORT_LINE_BYTES),
+        100_000_000.. => return None,
+    };
+    // Five lines and the header are far from wrapping.
+    Some(at.wrapping_add(bytes))
+}
+
+/// The long way round, for what is rare.
+#[cold]
+fn push_five_long(out: &mut Vec<u8>, values: [i64; 5]) {
+    out.extend_from_slice(b"*5\r\n");
+    for value in values {
+        push_line(out, b':', value);
+    }
 }
 
 #[inline]
-fn put<const N: usize>(text: &mut [u8; FIVE_BYTES], at: usize, bytes: [u8; N]) -> usize {
-    if let Some(place) = text.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<N>()) {
+fn put<const N: usize>(text: &mut [u8; FIVE_BYTES], at: usize, bytes: [u8; N]) {
+    if let Some(place) = text.get_mut(at..at.wrapping_add(N)).and_then(|place| place.first_chunk_mut::<N>()) {
         *place = bytes;
     }
-    at + N
 }
 
-/// Below a thousand, as most numbers of a limit are: the line is looked up whole, with its length in the highest byte,
-/// which lands behind the line and is written over by what comes next.
+/// Below a thousand, as most numbers of a limit are: the line is looked up whole, with its length in the highest bits,
+/// which land behind the line and are written over by what comes next, or cut off. Gives the length.
 #[inline]
 fn put_small(text: &mut [u8; FIVE_BYTES], at: usize, value: u32) -> usize {
     let line = usize::try_from(value).ok().and_then(|index| SMALL_LINES.get(index)).copied().unwrap_or(0);
     put(text, at, line.to_le_bytes());
-    at + usize::try_from(line >> 56).unwrap_or(0)
+    usize::try_from(line >> LENGTH_SHIFT).unwrap_or(0)
 }
 
-/// Below a million: the thousands as a small number, then three digits and the line's end.
+/// Below a million: the thousands as a small number, then three digits and the line's end over the end of the first.
+/// Gives the length.
 #[inline]
 fn put_medium(text: &mut [u8; FIVE_BYTES], at: usize, value: u32) -> usize {
-    let end = put_small(text, at, value / 1_000) - 2;
+    let bytes = put_small(text, at, value / 1_000).saturating_sub(2);
     let rest = usize::try_from(value % 1_000).ok().and_then(|index| PADDED_LINES.get(index)).copied().unwrap_or(0);
-    put(text, end, rest.to_le_bytes());
-    end + 5
+    put(text, at.wrapping_add(bytes), rest.to_le_bytes());
+    bytes + 5
 }
 
-/// `:<number>\r\n` in the low bytes, the line's length in the highest.
+/// `:<number>\r\n` in the low bytes, the line's length in the highest bits.
 static SMALL_LINES: [u64; 1_000] = {
     let mut lines = [0; 1_000];
     let mut number = 0;
@@ -85,7 +120,7 @@ static SMALL_LINES: [u64; 1_000] = {
             _ => ((zero + hundreds) | (zero + tens) << 8 | (zero + ones) << 16, 3),
         };
         let end = (b'\r' as u64 | (b'\n' as u64) << 8) << (8 + 8 * count);
-        lines[number] = b':' as u64 | digits << 8 | end | (count + 3) << 56;
+        lines[number] = b':' as u64 | digits << 8 | end | (count + 3) << LENGTH_SHIFT;
         number += 1;
     }
     lines
@@ -106,18 +141,17 @@ static PADDED_LINES: [u64; 1_000] = {
 };
 
 /// Two to eight digits, without a branch on how many: all eight are computed side by side in one word, and those before
-/// the first that counts are shifted out.
-#[inline]
+/// the first that counts are shifted out. Gives the line's length.
+#[inline(never)]
 fn put_short(text: &mut [u8; FIVE_BYTES], at: usize, value: u32) -> usize {
     let digits = eight_digits(value);
-    let leading_zero_bits = digits.trailing_zeros() & !7;
+    let leading_zero_bits = digits.trailing_zeros() & 0x38;
     let digits = (digits | 0x3030_3030_3030_3030) >> leading_zero_bits;
-    let mut line = [0u8; 9];
-    line[0] = b':';
-    line[1..].copy_from_slice(&digits.to_le_bytes());
-    put(text, at, line);
-    let end = at + 9 - usize::try_from(leading_zero_bits / 8).unwrap_or(0);
-    put(text, end, *b"\r\n")
+    put(text, at, *b":");
+    put(text, at + 1, digits.to_le_bytes());
+    let bytes = 9 - usize::try_from(leading_zero_bits / 8).unwrap_or(0);
+    put(text, at + bytes, *b"\r\n");
+    bytes + 2
 }
 
 /// The decimal digits of a number below 10^8, one a byte, the highest in the lowest byte. Each step halves the lanes:

@@ -4,6 +4,7 @@
 //! terabyte as for a byte.
 
 use crate::error::ProtocolError;
+use crate::short::{SHORT_ARGUMENT_BYTES_MAX, SHORT_ARGUMENTS_MAX, SHORT_COMMAND_BYTES_MAX};
 
 /// What the parser accepts from one client. Anything above a bound is refused as soon as it is declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,10 +42,12 @@ impl RequestLimits {
         authenticated: true,
     };
 
-    /// Whether nine arguments of 99 bytes each are within every bound.
+    /// Whether every short command is within every bound.
     #[inline]
     pub(crate) fn allow_short_commands(&self) -> bool {
-        self.arguments_max >= 9 && self.bulk_bytes_max >= 99 && self.command_bytes_max >= 4 + 9 * (5 + 99 + 2)
+        self.arguments_max >= SHORT_ARGUMENTS_MAX
+            && self.bulk_bytes_max >= SHORT_ARGUMENT_BYTES_MAX
+            && self.command_bytes_max >= SHORT_COMMAND_BYTES_MAX
     }
 
     /// The refusal of a command with more than `arguments_max` arguments.

@@ -17,6 +17,7 @@ use crate::error::ProtocolError;
 use crate::header::{Header, read_count, read_length};
 use crate::inline;
 use crate::limits::RequestLimits;
+use crate::short::{BUFFER_BYTES_MAX, read_short_command};
 use crate::span::{OwnedArgs, Span};
 
 /// The bytes after each argument.
@@ -62,6 +63,8 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Parser {
     limits: RequestLimits,
+    /// Whether no short command can be above a bound, and so none need be compared with them.
+    short_allowed: bool,
     stage: Stage,
     /// The arguments found so far of an unfinished command, counted from the command's start.
     pending: Vec<Span>,
@@ -96,13 +99,15 @@ struct Progress {
 impl Parser {
     /// A parser that stands between commands.
     pub fn new(limits: RequestLimits) -> Parser {
-        Parser { limits, stage: Stage::Between, pending: Vec::new() }
+        let short_allowed = limits.allow_short_commands();
+        Parser { limits, short_allowed, stage: Stage::Between, pending: Vec::new() }
     }
 
     /// Changes the bounds, from the next header on. A connection that authenticates calls this before it reads the
     /// next command.
     pub fn set_limits(&mut self, limits: RequestLimits) {
         self.limits = limits;
+        self.short_allowed = limits.allow_short_commands();
     }
 
     /// Reads one command from `buffer[start..]`.
@@ -118,15 +123,17 @@ impl Parser {
     /// connection should be closed.
     #[inline]
     pub fn step(&mut self, buffer: &[u8], start: usize, spans: &mut Vec<Span>) -> Result<Step, ProtocolError> {
-        if u32::try_from(buffer.len()).is_err() {
-            // Spans could not point there. No bound comes near it, so such a buffer is one that nobody bounded.
-            return Err(ProtocolError::TooBigCommand);
+        if u32::try_from(buffer.len()).is_ok_and(|length| length <= BUFFER_BYTES_MAX) {
+            if let Stage::Between = self.stage
+                && self.short_allowed
+                && let Some(end) = read_short_command(buffer, start, spans)
+            {
+                return Ok(Step::Command { end });
+            }
+            return self.step_carefully(buffer, start, spans);
         }
-        let bytes = buffer.get(start..).unwrap_or_default();
-        if let Stage::Between = self.stage {
-            return self.begin(bytes, start, spans);
-        }
-        self.resume(bytes, start, spans)
+        // Spans could not point there. No bound comes near it, so such a buffer is one that nobody bounded.
+        Err(ProtocolError::TooBigCommand)
     }
 
     /// After [`Step::Incomplete`] with a name: the rest of this command is to be thrown away unbuffered. The following
@@ -151,18 +158,21 @@ impl Parser {
         self.pending.capacity().saturating_mul(size_of::<Span>())
     }
 
-    #[inline]
-    fn begin(&mut self, bytes: &[u8], start: usize, spans: &mut Vec<Span>) -> Result<Step, ProtocolError> {
-        if self.limits.allow_short_commands()
-            && let Some(end) = read_short_command(bytes, start, spans)
-        {
-            return Ok(Step::Command { end });
+    /// The definition of what a command means: everything that is not short, whole and plain.
+    fn step_carefully(
+        &mut self,
+        buffer: &[u8],
+        start: usize,
+        spans: &mut Vec<Span>,
+    ) -> Result<Step, ProtocolError> {
+        let bytes = buffer.get(start..).unwrap_or_default();
+        match self.stage {
+            Stage::Between => self.begin(bytes, start, spans),
+            _ => self.resume(bytes, start, spans),
         }
-        self.begin_carefully(bytes, start, spans)
     }
 
-    /// The definition of what a command means: everything that is not short, whole and plain.
-    fn begin_carefully(&mut self, bytes: &[u8], start: usize, spans: &mut Vec<Span>) -> Result<Step, ProtocolError> {
+    fn begin(&mut self, bytes: &[u8], start: usize, spans: &mut Vec<Span>) -> Result<Step, ProtocolError> {
         match bytes.first() {
             Some(b'*') => {}
             Some(_) => return self.read_line(bytes, start, 0, spans),
@@ -269,60 +279,6 @@ impl Parser {
         }
         Ok(Step::Discarded { end: start + read, done })
     }
-}
-
-/// Reads a whole command of at most nine arguments of at most 99 bytes each, and gives its end; `None`, and no spans,
-/// for anything else, including what is incomplete or wrong.
-///
-/// Nearly all traffic is such commands, and nothing about them needs to be remembered or compared with a bound. The
-/// careful path is the definition of what a command means: this one gives either the same answer or none, and since
-/// only a command's first look comes here, no byte is read more than twice.
-#[inline]
-fn read_short_command(bytes: &[u8], start: usize, spans: &mut Vec<Span>) -> Option<usize> {
-    let [b'*', count @ b'1'..=b'9', b'\r', b'\n', ..] = bytes else { return None };
-    // No short command is longer, and with this bound no sum below can pass 32 bits.
-    let base = u32::try_from(start).ok().filter(|start| *start < u32::MAX - SHORT_COMMAND_BYTES_MAX)?;
-    let spans_before = spans.len();
-    let mut position = 4;
-    for _ in b'0'..*count {
-        let Some((first, end)) = read_short_argument(bytes, position) else { break };
-        spans.push(Span { start: base + first, end: base + end });
-        position = end + 2;
-    }
-    if spans.len() - spans_before == usize::from(*count - b'0') {
-        return usize::try_from(base + position).ok();
-    }
-    spans.truncate(spans_before);
-    None
-}
-
-/// Nine arguments of 99 bytes with their headers and line ends, and the header before them.
-const SHORT_COMMAND_BYTES_MAX: u32 = 4 + 9 * (5 + 99 + 2);
-
-/// Reads `$<bytes>\r\n<argument>\r\n` with a length of one digit or two at `position`: where the argument lies.
-#[inline]
-fn read_short_argument(bytes: &[u8], position: u32) -> Option<(u32, u32)> {
-    let at = usize::try_from(position).ok()?;
-    // The shortest argument, `$0\r\n\r\n`, has six bytes, so that many are there if it is whole.
-    let &[b'$', tens, ones, third, fourth, _] = bytes.get(at..)?.first_chunk::<6>()? else { return None };
-    let (header, length) = if ones == b'\r' && third == b'\n' {
-        (4, tens.wrapping_sub(b'0'))
-    } else if third == b'\r' && fourth == b'\n' && tens != b'0' {
-        let (tens, ones) = (tens.wrapping_sub(b'0'), ones.wrapping_sub(b'0'));
-        if tens > 9 || ones > 9 {
-            return None;
-        }
-        (5, tens * 10 + ones)
-    } else {
-        return None;
-    };
-    if header == 4 && length > 9 {
-        return None;
-    }
-    let first = position + header;
-    let end = first + u32::from(length);
-    let line_end = bytes.get(usize::try_from(end).ok()?..)?.first_chunk::<2>()?;
-    (line_end == b"\r\n").then_some((first, end))
 }
 
 /// Reads arguments until the command is whole (`true`) or the bytes run out (`false`), appending a span for each,

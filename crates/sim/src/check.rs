@@ -4,6 +4,7 @@ mod all_or_nothing;
 mod as_stored;
 mod expired_unseen;
 mod honest_denial;
+mod lane_bound;
 mod limit_held;
 mod memory_account;
 mod nothing_changed;
@@ -35,6 +36,15 @@ pub enum Fact {
     Gone(usize),
     /// A key was dropped to make room.
     Lost(usize),
+    /// A message was put on a lane, which now holds so many; a lane of requests, or the one of their answers.
+    Queued {
+        /// The sender.
+        from: usize,
+        /// The receiver.
+        to: usize,
+        /// Messages on the lane.
+        messages: usize,
+    },
     /// A core's account of its memory, and what a recount says.
     Memory {
         /// The core.
@@ -59,6 +69,7 @@ impl fmt::Display for Fact {
             Fact::Received(client, bytes) => write!(formatter, "client {client} reads {} bytes", bytes.len()),
             Fact::Gone(client) => write!(formatter, "client {client} goes away"),
             Fact::Lost(key) => write!(formatter, "key {key} is dropped to make room"),
+            Fact::Queued { from, to, messages } => write!(formatter, "from core {from} to {to}: {messages} messages"),
             Fact::Memory { core, used, recounted } => write!(formatter, "core {core}: {used} bytes, {recounted} found"),
             Fact::Rest(keys) => {
                 write!(formatter, "rest:")?;
@@ -104,6 +115,7 @@ pub fn all() -> Vec<Box<dyn Checker>> {
         Box::new(all_or_nothing::AllOrNothing::default()),
         Box::new(reply_order::ReplyOrder::default()),
         Box::new(expired_unseen::ExpiredUnseen),
+        Box::new(lane_bound::LaneBound),
         Box::new(memory_account::MemoryAccount),
     ]
 }

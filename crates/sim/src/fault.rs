@@ -19,20 +19,8 @@ pub enum Fault {
     RefusalIgnored,
     /// A denied call wears off: use that is there is forgotten after a refusal.
     ForgottenAfterRefusal,
-}
-
-impl Fault {
-    /// Every fault.
-    pub const ALL: [Fault; 8] = [
-        Fault::UndoDropped,
-        Fault::UndoTwice,
-        Fault::ChargedThoughRefused,
-        Fault::RepliesSwapped,
-        Fault::ReplyLost,
-        Fault::ClockBehind,
-        Fault::RefusalIgnored,
-        Fault::ForgottenAfterRefusal,
-    ];
+    /// A batch that waits for a full lane does not ask again about the others, which may be full by then.
+    RoomAskedInPart,
 }
 
 /// How often a planted fault strikes where it can, of a thousand times.

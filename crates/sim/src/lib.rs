@@ -38,4 +38,4 @@ mod workload;
 mod world;
 
 pub use fault::Fault;
-pub use world::{Failure, Summary, simulate, simulate_strictly};
+pub use world::{Failure, Run, Summary};

@@ -40,15 +40,15 @@ impl Links {
         Links { cores, delay_micros_max, requests: lanes(), answers: lanes() }
     }
 
-    /// Puts a message on a lane at `now_micros`. Answers when it arrives.
-    pub fn send(&mut self, way: Way, message: Message, now_micros: u64, random: &mut Random) -> u64 {
+    /// Puts a message on a lane at `now_micros`. Answers when it arrives, and how many the lane holds then.
+    pub fn send(&mut self, way: Way, message: Message, now_micros: u64, random: &mut Random) -> (u64, usize) {
         // Mostly short, now and then as long as it can be.
         let longest = if random.chance(800) { self.delay_micros_max / 8 } else { self.delay_micros_max };
         let arrives = now_micros + random.between(1, longest.max(1));
-        let Some(lane) = self.lane(way) else { return arrives };
+        let Some(lane) = self.lane(way) else { return (arrives, 0) };
         lane.last_micros = lane.last_micros.max(arrives);
         lane.messages.push_back(message);
-        lane.last_micros
+        (lane.last_micros, lane.messages.len())
     }
 
     /// Takes the first message of a lane.

@@ -140,3 +140,43 @@ fn drained(level: i128, per_micro: i128, since: Micros, now: Micros) -> i128 {
     let passed = i128::from(now.saturating_sub(since));
     (level - passed * per_micro).max(level.min(0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Rule;
+    use tollgate_limits::Algorithm;
+
+    const SECOND: Micros = 1_000_000;
+
+    /// A key of two units at 0.9 s under each algorithm with a window of a second, or a token a second.
+    #[test]
+    fn two_units_run_out() {
+        let cases = [
+            (Algorithm::Fixed, [2, 0, 0]),
+            (Algorithm::Log, [2, 2, 0]),
+            (Algorithm::Slide, [2, 1, 0]),
+            (Algorithm::Token, [2, 2, 1]),
+            (Algorithm::Leak, [2, 2, 1]),
+        ];
+        for (algorithm, expected) in cases {
+            let mut meter = Meter::new(&Rule { algorithm, limit: 5, width: "1" }.policy());
+            meter.charge(2, 9 * SECOND / 10);
+            let used = [9, 11, 20].map(|tenths| meter.used(tenths * SECOND / 10));
+            assert_eq!(used, expected, "{algorithm:?}");
+        }
+    }
+
+    #[test]
+    fn a_refund_owes_only_where_it_may() {
+        for (may_owe, expected) in [(true, 1), (false, 3)] {
+            for algorithm in [Algorithm::Fixed, Algorithm::Log, Algorithm::Slide, Algorithm::Token] {
+                let mut meter = Meter::new(&Rule { algorithm, limit: 5, width: "1" }.policy());
+                meter.charge(2, SECOND);
+                meter.refund(4, SECOND, may_owe);
+                meter.charge(3, SECOND);
+                assert_eq!(meter.used(SECOND), expected, "{algorithm:?}");
+            }
+        }
+    }
+}

@@ -3,10 +3,11 @@
 use crate::books::Books;
 use crate::check::{self, Checker, Fact, Scene};
 use crate::plan::Plan;
+use crate::world::Run;
 use std::collections::VecDeque;
 
 /// Facts that a report shows.
-const REMEMBERED: usize = 400;
+const REMEMBERED: usize = 80;
 /// Characters of a fact that a report shows.
 const SHOWN_CHARACTERS: usize = 2_000;
 
@@ -31,9 +32,12 @@ pub(crate) struct Observer {
 
 impl Observer {
     /// Of a run that begins.
-    pub fn new(plan: &Plan, is_strict: bool) -> Observer {
+    pub fn new(plan: &Plan, run: &Run) -> Observer {
+        let is_strict = run.is_strict;
+        let mut checkers = check::all();
+        checkers.retain(|checker| run.only.is_none_or(|only| only == checker.name()));
         let books = Books::new(plan, is_strict);
-        Observer { is_strict, books, checkers: check::all(), last: VecDeque::new(), seen: 0, found: None }
+        Observer { is_strict, books, checkers, last: VecDeque::new(), seen: 0, found: None }
     }
 
     /// Takes in a fact.
@@ -61,7 +65,7 @@ impl Observer {
                 self.found.get_or_insert(Finding { checker: checker.name(), text });
             }
         }
-        if matches!(fact, Fact::Memory { .. }) {
+        if matches!(fact, Fact::Memory { .. } | Fact::Queued { .. }) {
             return;
         }
         if self.last.len() == REMEMBERED {

@@ -148,6 +148,6 @@ fn width(random: &mut Random, algorithm: Algorithm) -> &'static str {
 fn filler(random: &mut Random, number: usize) -> KeyPlan {
     // Long and short names, so that records of several sizes want pages of their own.
     let name = format!("filler:{number}:{}", "x".repeat(random.position(60)));
-    let rule = Rule { limit: 1_000, width: "1m", ..Rule { algorithm: Algorithm::Fixed, limit: 0, width: "1m" } };
+    let rule = Rule { algorithm: Algorithm::Fixed, limit: 1_000, width: "1m" };
     KeyPlan { name, habit: Habit::Steady, rules: vec![rule], refunds: false }
 }

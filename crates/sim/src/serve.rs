@@ -145,7 +145,11 @@ impl World {
         if self.has_room(client.core, &cores) {
             return self.send_batch(number);
         }
-        self.wait_for_room(number, Waiting::RoomForBatch(cores));
+        let forgets = self.strikes(Fault::RoomAskedInPart);
+        let Some(client) = self.clients.get(number) else { return };
+        let is_awaited = |core: &usize| !forgets || !self.has_room(client.core, &[*core]);
+        let awaited = cores.into_iter().filter(is_awaited).collect();
+        self.wait_for_room(number, Waiting::RoomForBatch(awaited));
     }
 
     /// Sends what the batch has for other cores.
@@ -188,8 +192,7 @@ impl World {
             });
         }
         let way = Way { from: to, to: from, is_answer: true };
-        let at_micros = self.links.send(way, message, self.now_micros, &mut self.random);
-        self.schedule(at_micros, Event::Arrive { from: to, to: from, is_answer: true });
+        self.put_on_lane(way, message);
     }
 
     /// A message has come back.
@@ -326,9 +329,14 @@ impl World {
 
     /// Puts a message on its lane. The room for it was taken, or is held.
     pub(crate) fn send(&mut self, from: usize, to: usize, message: Message) {
-        let way = Way { from, to, is_answer: false };
-        let at_micros = self.links.send(way, message, self.now_micros, &mut self.random);
-        self.schedule(at_micros, Event::Arrive { from, to, is_answer: false });
+        self.put_on_lane(Way { from, to, is_answer: false }, message);
+    }
+
+    fn put_on_lane(&mut self, way: Way, message: Message) {
+        let (at_micros, messages) = self.links.send(way, message, self.now_micros, &mut self.random);
+        let Way { from, to, is_answer } = way;
+        self.note(Fact::Queued { from, to, messages });
+        self.schedule(at_micros, Event::Arrive { from, to, is_answer });
     }
 
     /// Whether a message may go to each of these cores.

@@ -71,35 +71,43 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Runs the simulation of a seed, with a fault planted or none. The same arguments give the same result.
-///
-/// # Errors
-/// The first thing that a checker saw, with what happened before it.
-pub fn simulate(seed: u64, fault: Option<Fault>) -> Result<Summary, Box<Failure>> {
-    run_seed(seed, fault, false)
+/// One run: a pure function of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// What decides everything else.
+    pub seed: u64,
+    /// A fault that is planted.
+    pub fault: Option<Fault>,
+    /// Whether nothing is overlooked, not even what the engine is known to do wrong.
+    pub is_strict: bool,
+    /// The one checker that watches, by its name; `None` for all of them.
+    pub only: Option<&'static str>,
 }
 
-/// As [`simulate`] without a fault, and without overlooking what the engine is known to do wrong.
-///
-/// # Errors
-/// The first thing that a checker saw, with what happened before it.
-pub fn simulate_strictly(seed: u64) -> Result<Summary, Box<Failure>> {
-    run_seed(seed, None, true)
-}
+impl Run {
+    /// The run of a seed: no fault is planted, all checkers watch, what is known is overlooked.
+    pub fn new(seed: u64) -> Run {
+        Run { seed, fault: None, is_strict: false, only: None }
+    }
 
-fn run_seed(seed: u64, fault: Option<Fault>, is_strict: bool) -> Result<Summary, Box<Failure>> {
-    let mut random = Random::new(seed);
-    let plan = Plan::new(&mut random);
-    let mut world = World::new(plan, random, fault, is_strict);
-    world.run();
-    match world.observer.found() {
-        None => Ok(world.summary()),
-        Some(found) => Err(Box::new(Failure {
-            seed,
-            checker: found.checker,
-            text: found.text.clone(),
-            last: world.observer.last(),
-        })),
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The first thing that a checker saw, with what happened before it.
+    pub fn simulate(self) -> Result<Summary, Box<Failure>> {
+        let mut random = Random::new(self.seed);
+        let plan = Plan::new(&mut random);
+        let mut world = World::new(plan, random, &self);
+        world.run();
+        match world.observer.found() {
+            None => Ok(world.summary()),
+            Some(found) => Err(Box::new(Failure {
+                seed: self.seed,
+                checker: found.checker,
+                text: found.text.clone(),
+                last: world.observer.last(),
+            })),
+        }
     }
 }
 
@@ -130,7 +138,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    fn new(plan: Plan, mut random: Random, fault: Option<Fault>, is_strict: bool) -> World {
+    fn new(plan: Plan, mut random: Random, run: &Run) -> World {
         let cores = usize::from(plan.cores);
         let mut clocks = Clocks::new(cores, plan.is_still, plan.lag_micros_max);
         let settings = Arc::new(settings(&plan));
@@ -152,7 +160,7 @@ impl World {
         World {
             clients: (0..plan.clients).map(client).collect(),
             owners: slots.iter().map(owner).collect(),
-            observer: Observer::new(&plan, is_strict),
+            observer: Observer::new(&plan, run),
             links: Links::new(cores, plan.delay_micros_max),
             outstanding: vec![0; cores * cores],
             dispatcher: Dispatcher::new(hasher, plan.cores),
@@ -163,7 +171,7 @@ impl World {
             answered: 0,
             plan,
             random,
-            fault,
+            fault: run.fault,
             clocks,
             settings,
             counters,

@@ -1,13 +1,13 @@
-//! Runs that once showed a fault, by name. A fault that is not mended yet is overlooked by [`simulate`] and must be
-//! seen by [`simulate_strictly`]: as soon as it is not, its case moves to those that hold and the checkers overlook
+//! Runs that once showed a fault, by name. A fault that is not mended yet is overlooked in an ordinary run and must
+//! be seen in a strict one: as soon as it is not, its case moves to those that hold and the checkers overlook
 //! nothing in its favour any more.
 
-use tollgate_sim::{simulate, simulate_strictly};
+use tollgate_sim::Run;
 
 /// A fault that is known: `checker` sees it in the run of `seed`, and nothing else is wrong with that run.
 fn is_known(seed: u64, checker: &str) {
-    assert_eq!(simulate(seed, None).map_err(|failure| failure.to_string()).err(), None);
-    let seen = simulate_strictly(seed).map_err(|failure| failure.checker).err();
+    assert_eq!(Run::new(seed).simulate().map_err(|failure| failure.to_string()).err(), None);
+    let seen = Run { is_strict: true, ..Run::new(seed) }.simulate().map_err(|failure| failure.checker).err();
     assert_eq!(seen, Some(checker), "seed {seed} shows nothing any more: is the fault mended?");
 }
 

@@ -9,7 +9,7 @@ use crate::record::{
     Header, KIND_FIXED, KIND_LEAK, KIND_LEAK_WIDE, KIND_LOG, KIND_SLIDE, KIND_TOKEN, KIND_TOKEN_WIDE, algorithm,
     state_words,
 };
-use crate::slab::Slab;
+use crate::slab::{PAGE_WORDS, Slab};
 use tollgate_limits::{Algorithm, Bucket, Fixed, Log, LogChange, Micros, Policy, Slide, StateRef, expires_at};
 
 /// A state as it is to be stored.
@@ -91,13 +91,6 @@ impl Records {
         let (page, offset) = self.slab.page(id);
         let header = Header(page[offset]);
         header.key_bytes() == key.len() && key_words::are_of(&page[offset + 1 + header.state_words()..], key)
-    }
-
-    /// Whether the record is a SLIDE of `key`.
-    #[inline]
-    pub fn is_slide_of(&self, id: u32, key: &[u8]) -> bool {
-        let (page, offset) = self.slab.page(id);
-        Header(page[offset]).is_of(KIND_SLIDE, key.len()) && key_words::are_of(&page[offset + 3..], key)
     }
 
     /// The policy and the state. SLIDE, the common kind, is read in line with the caller; the others by a call.
@@ -302,6 +295,7 @@ impl Entries for Records {
     #[inline]
     fn warm(&self, id: u32) -> u64 {
         let (page, offset) = self.slab.page(id);
-        page[offset] ^ page.get(offset + 5).copied().unwrap_or(0)
+        // Behind the page's last word this reads its first, which is as good as none.
+        page[offset] ^ page[(offset + 5) % PAGE_WORDS]
     }
 }

@@ -124,13 +124,6 @@ impl Slab {
         }
     }
 
-    /// The first words of a block, to write. `None` if the page ends before.
-    #[inline]
-    pub fn block_start_mut<const WORDS: usize>(&mut self, id: u32) -> Option<&mut [u64; WORDS]> {
-        let (page, offset) = self.page_mut(id);
-        page[offset..].first_chunk_mut()
-    }
-
     /// Whether a block of `words` can be had without another page: of its own class, or of a larger one.
     pub fn has_block(&self, words: usize, or_larger: bool) -> bool {
         let class = class_of(words);

@@ -16,11 +16,26 @@ static TABLES: [[u16; 256]; 8] = tables();
 /// empty, modulo [`SLOTS`].
 #[inline]
 pub fn slot_of(key: &[u8]) -> u16 {
-    crc16(hashed_part(key)) % SLOTS
+    crc16(if has_brace(key) { hashed_part(key) } else { key }) % SLOTS
+}
+
+/// Whether there is a `{` in the key. The usual length is looked at in two overlapping pieces, each one comparison of
+/// sixteen bytes at once.
+#[inline]
+fn has_brace(key: &[u8]) -> bool {
+    match (key.first_chunk::<16>(), key.last_chunk::<16>()) {
+        (Some(first), Some(last)) if key.len() <= 32 => piece_has_brace(first) | piece_has_brace(last),
+        _ => position(key, b'{').is_some(),
+    }
+}
+
+#[inline]
+fn piece_has_brace(piece: &[u8; 16]) -> bool {
+    piece.iter().fold(false, |found, byte| found | (*byte == b'{'))
 }
 
 /// The part of a key that decides its slot.
-#[inline]
+#[inline(never)]
 fn hashed_part(key: &[u8]) -> &[u8] {
     match position(key, b'{') {
         None => key,

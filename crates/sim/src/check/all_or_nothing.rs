@@ -1,7 +1,7 @@
 //! An RL.ALL is answered as admitted if every core charged its part and none took it back, else as denied or failed.
 
 use super::{Checker, Fact, Scene};
-use crate::answer::{Answer, Part};
+use crate::answer::{Answer, Five, Part};
 use crate::errand::{Duty, RequestId};
 use crate::request::Request;
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,9 +82,8 @@ impl Course {
         let is_undone = self.charged == self.undone;
         let is_as_done = if admitted { !self.refused && self.undone.is_empty() } else { is_undone };
         // A group that is refused says so; where all ran on one core there is no charge to compare with.
-        let refusals = fives.iter().filter(|five| five[0] == 0).count();
-        let binding = usize::try_from(binding).ok().and_then(|binding| fives.get(binding));
-        let is_consistent = admitted == (refusals == 0) && binding.is_some_and(|five| admitted || five[0] == 0);
+        let is_refused = fives.iter().any(|five| five[0] == 0);
+        let is_consistent = admitted != is_refused && usize::try_from(binding) == Ok(binding_of(&fives));
         if is_as_done && is_consistent { Ok(()) } else { Err(format!("{answer} after {self:?}")) }
     }
 
@@ -92,4 +91,19 @@ impl Course {
     fn has_wild(&self, scene: &Scene<'_>) -> bool {
         self.request.keys().iter().any(|key| scene.books.account(*key).is_none())
     }
+}
+
+/// The limit that decides: of those that refuse the one with the longest wait, else the one with the least left.
+fn binding_of(fives: &[Five]) -> usize {
+    let refused = fives.iter().enumerate().filter(|(_, five)| five[0] == 0);
+    // Never is the longest wait; among equals the first one counts.
+    let wait_ms = |five: &Five| if five[3] < 0 { i64::MAX } else { five[3] };
+    if let Some((index, _)) = refused.rev().max_by_key(|(_, five)| wait_ms(five)) {
+        return index;
+    }
+    let share = |five: &Five| if five[1] == 0 { (0, 1) } else { (i128::from(five[2]), i128::from(five[1])) };
+    let less =
+        |(left, of): (i128, i128), (other_left, other_of): (i128, i128)| (left * other_of).cmp(&(other_left * of));
+    let least = fives.iter().enumerate().min_by(|(_, one), (_, other)| less(share(one), share(other)));
+    least.map_or(0, |(index, _)| index)
 }
