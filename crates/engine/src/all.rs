@@ -19,11 +19,13 @@ use crate::call::Call;
 use crate::core::Core;
 use crate::failure::Failure;
 use crate::fragment;
-use crate::limit_commands::{five, parse_policy, refuse};
+use crate::limit_commands::{count_refusal, five, parse_policy, refuse};
 use crate::settings::Settings;
 use std::collections::HashSet;
-use tollgate_limits::parse_amount;
-use tollgate_limits::{Algorithm, Ask, Change, Charge, Decision, Micros, Mode, Policy, decide, undo as take_off};
+use tollgate_limits::{
+    AMOUNT_MAX, Algorithm, Ask, Change, Charge, Decision, Micros, Mode, Policy, Under, decide, parse_amount,
+    remaining_now, undo as take_off,
+};
 use tollgate_resp::{Args, Reply, printable};
 use tollgate_store::{Hasher, Located, Saved};
 
@@ -49,8 +51,18 @@ struct UndoEntry {
     key: Box<[u8]>,
     at: Located,
     charge: Charge,
-    /// The record before and after, where that is cheap to keep: if it still is as it was left, it is put back whole.
-    records: Option<(Option<Saved>, Saved)>,
+    /// The store's count of removals when the charge was made: a key that was removed since took the charge with it.
+    removals: u64,
+    records: Records,
+}
+
+/// What an undo can put back.
+#[derive(Debug)]
+enum Records {
+    /// The record before (`None`: there was none) and after the charge.
+    Whole(Option<Saved>, Saved),
+    /// A log that keeps its window: the charge is one entry, which can be taken out, so that only the policy is kept.
+    Entry(Policy),
 }
 
 /// Why a part of the call did not run.
@@ -159,6 +171,10 @@ impl AllPlan {
 
     /// Takes in what `core` answered after it took its charge back.
     pub fn undone(&mut self, core: u16, fragment: &[u8]) {
+        if let Some((fragment::FAILED, text)) = fragment::split_status(fragment) {
+            let text = String::from_utf8_lossy(text).into_owned();
+            return self.set(core, PartState::Failed(PartFailure::Refused(text)));
+        }
         self.take_fives(core, fragment);
     }
 
@@ -225,7 +241,7 @@ pub fn charge(core: &mut Core, call: &Call<'_>, fragment: &mut Vec<u8>) -> Optio
             admitted.then(|| Box::new(undo))
         }
         Err(failure) => {
-            core.counters.error_replies.add(1);
+            count_refusal(core, &failure);
             fragment.push(fragment::FAILED);
             fragment.extend_from_slice(failure.to_string().as_bytes());
             None
@@ -238,12 +254,15 @@ pub fn undo(core: &mut Core, call: &Call<'_>, log: UndoLog, fragment: &mut Vec<u
     core.counters.undone_charges.add(1);
     roll_back(core, log, call.now);
     let hasher = core.store.hasher();
+    let groups = parse_groups(&core.settings, &hasher, call.args).unwrap_or_default();
+    let peeks: Option<Vec<Decision>> = groups.iter().map(|group| peek(core, group, call.now)).collect();
+    let Some(peeks) = peeks else {
+        // The key was deleted and made again under another algorithm since: now that is the answer to this call.
+        fragment.push(fragment::FAILED);
+        return fragment.extend_from_slice(Failure::WrongType.to_string().as_bytes());
+    };
     fragment.push(fragment::DENIED);
-    for group in parse_groups(&core.settings, &hasher, call.args).unwrap_or_default() {
-        if let Some(decision) = peek(core, &group, call.now) {
-            fragment::write_five(fragment, five(&decision));
-        }
-    }
+    peeks.iter().for_each(|decision| fragment::write_five(fragment, five(decision)));
 }
 
 fn parse_groups<'a>(settings: &Settings, hasher: &Hasher, args: Args<'a>) -> Result<Vec<Group<'a>>, Failure> {
@@ -348,9 +367,8 @@ fn apply(
 ) -> Result<Option<UndoEntry>, Failure> {
     // Looked up again: making room for an earlier group of this call may have moved or dropped the record.
     let found = core.store.find(group.at, group.key, now);
-    let whole = keep && found.is_none_or(|id| is_cheap_to_save(core, id, &group.ask.policy));
     let before = match found {
-        Some(id) if whole => Some(core.store.save(id)),
+        Some(id) if keep => Some(before_of(core, id, &group.ask.policy)),
         _ => None,
     };
     let written = match found {
@@ -360,44 +378,110 @@ fn apply(
             inserted.map_err(|_| Failure::OutOfMemory)?
         }
     };
-    if !keep {
-        return Ok(None);
-    }
-    let records = match written {
-        Some(id) if whole => Some((before, core.store.save(id))),
-        _ => None,
+    let records = match (before, written) {
+        (Some(Before::Entry(policy)), Some(_)) => Records::Entry(policy),
+        (Some(Before::Whole(saved)), Some(id)) => Records::Whole(Some(saved), core.store.save(id)),
+        (None, Some(id)) if keep => Records::Whole(None, core.store.save(id)),
+        _ => return Ok(None),
     };
     let charge = Charge { policy: group.ask.policy, units: group.ask.cost, at: now };
-    Ok(Some(UndoEntry { key: group.key.into(), at: group.at, charge, records }))
+    let removals = core.store.removals();
+    Ok(Some(UndoEntry { key: group.key.into(), at: group.at, charge, removals, records }))
 }
 
-/// A log under the window that it is charged under is taken off by its entry, exactly, and need not be copied. A log
-/// whose window changes loses entries by that, and only a copy brings them back.
-fn is_cheap_to_save(core: &Core, id: tollgate_store::RecordId, asked: &Policy) -> bool {
+enum Before {
+    Whole(Saved),
+    Entry(Policy),
+}
+
+/// A log can be long, and is copied only where its window changes: it loses entries by that, and only a copy brings
+/// them back.
+fn before_of(core: &Core, id: tollgate_store::RecordId, asked: &Policy) -> Before {
     match (core.store.limit(id), asked) {
-        (Some((Policy::Log { window: stored, .. }, _)), Policy::Log { window, .. }) => stored != window,
-        _ => true,
+        (Some((Policy::Log { limit, window: stored }, _)), Policy::Log { window, .. }) if stored == window => {
+            Before::Entry(Policy::Log { limit: *limit, window: *stored })
+        }
+        _ => Before::Whole(core.store.save(id)),
     }
 }
 
 fn roll_back(core: &mut Core, log: UndoLog, now: Micros) {
     for entry in log.entries.into_iter().rev() {
-        let found = core.store.find(entry.at, &entry.key, now);
-        let untouched = match (&entry.records, found) {
-            (Some((_, after)), Some(id)) => core.store.is_same(id, after),
-            _ => false,
-        };
-        if let (true, Some((before, _))) = (untouched, &entry.records) {
+        // Deleted, flushed or dropped meanwhile: nothing of the charge is left, and what is there now is not it.
+        if !core.store.removed_since(entry.removals, entry.at) {
+            roll_back_one(core, &entry, now);
+        }
+    }
+}
+
+fn roll_back_one(core: &mut Core, entry: &UndoEntry, now: Micros) {
+    let found = core.store.find(entry.at, &entry.key, now);
+    match &entry.records {
+        Records::Whole(before, after) if found.is_some_and(|id| core.store.is_same(id, after)) => {
             core.store.restore(entry.at, &entry.key, found, before.as_ref());
-            continue;
         }
-        // Expired or deleted meanwhile: then nothing of the charge is left.
-        let Some(id) = found else { continue };
-        let Some((policy, state)) = core.store.limit(id) else { continue };
-        let (policy, change) = (*policy, take_off(Some((policy, state)), &entry.charge, now));
-        if change != Change::Keep {
-            core.store.apply(entry.at, id, &policy, &change);
+        Records::Whole(Some(before), _) if !is_kept_alike(before.policy(), &entry.charge.policy) => {
+            restore_under_old_policy(core, entry, before, now);
         }
+        Records::Whole(..) => take_charge_off(core, entry, None, now),
+        Records::Entry(policy) => take_charge_off(core, entry, Some(*policy), now),
+    }
+}
+
+/// Takes the charge off where it lies. Expired meanwhile: then nothing of it is left. `policy`: what a record that is
+/// still kept under the charge's policy is to be kept under again.
+fn take_charge_off(core: &mut Core, entry: &UndoEntry, policy: Option<Policy>, now: Micros) {
+    let Some(id) = core.store.find(entry.at, &entry.key, now) else { return };
+    let Some((stored, state)) = core.store.limit(id) else { return };
+    let change = take_off(Some((stored, state)), &entry.charge, now);
+    match (change, policy) {
+        (Change::Keep, _) => {}
+        (Change::Log(_, change), Some(policy)) if *stored == entry.charge.policy => {
+            core.store.apply(entry.at, id, &policy, &Change::Log(Under::Asked, change));
+        }
+        (change, _) => {
+            let stored = *stored;
+            core.store.apply(entry.at, id, &stored, &change);
+        }
+    }
+}
+
+/// The charge changed the window or the rate, and others came since (or the record ran out, which it would not have
+/// done under its own policy). The record from before is put back, and whatever others may have taken meanwhile is
+/// charged to it once more: what the charge had carried over counts twice, on the safe side.
+fn restore_under_old_policy(core: &mut Core, entry: &UndoEntry, before: &Saved, now: Micros) {
+    let found = core.store.find(entry.at, &entry.key, now);
+    let taken = match found.and_then(|id| core.store.limit(id)) {
+        // Another algorithm: the key was used for something else since, and that stands.
+        Some((policy, _)) if policy.algorithm() != entry.charge.policy.algorithm() => return,
+        Some((policy, state)) => {
+            let used = policy.limit().saturating_sub(remaining_now(policy, state, now));
+            used.saturating_sub(entry.charge.units)
+        }
+        None => 0,
+    };
+    let restored = core.store.restore(entry.at, &entry.key, found, Some(before));
+    let Some(id) = restored.filter(|_| taken > 0) else { return };
+    let ask = Ask { policy: with_room(before.policy()), cost: taken, mode: Mode::Charge };
+    let outcome = core.store.limit(id).and_then(|stored| decide(Some(stored), &ask, now));
+    if let Some(outcome) = outcome {
+        core.store.apply(entry.at, id, before.policy(), &outcome.change);
+    }
+}
+
+/// Whether a record's use runs out in the same way under both policies.
+fn is_kept_alike(one: &Policy, other: &Policy) -> bool {
+    with_room(one) == with_room(other)
+}
+
+/// The same window or rate, with the largest limit there is.
+fn with_room(policy: &Policy) -> Policy {
+    match *policy {
+        Policy::Slide { window, .. } => Policy::Slide { limit: AMOUNT_MAX, window },
+        Policy::Fixed { window, .. } => Policy::Fixed { limit: AMOUNT_MAX, window },
+        Policy::Log { window, .. } => Policy::Log { limit: AMOUNT_MAX, window },
+        Policy::Token { rate, .. } => Policy::Token { capacity: AMOUNT_MAX, rate },
+        Policy::Leak { rate, .. } => Policy::Leak { capacity: AMOUNT_MAX, rate },
     }
 }
 

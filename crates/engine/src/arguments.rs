@@ -33,6 +33,8 @@ const MODE: Argument = optional(plain(
 pub const KEY: &[Argument] = &[KEY_ARGUMENT];
 /// One key or more.
 pub const KEYS: &[Argument] = &[many(KEY_ARGUMENT)];
+/// CLUSTER KEYSLOT: a key by its name only, since nothing is done to it.
+pub const KEY_NAME: &[Argument] = &[plain("key", ArgumentKind::Text)];
 /// RL.SLIDE, RL.FIXED, RL.LOG.
 pub const WINDOWED: &[Argument] =
     &[KEY_ARGUMENT, plain("limit", ArgumentKind::Integer), plain("window", ArgumentKind::Text), COST, MODE];

@@ -12,8 +12,8 @@ use tollgate_resp::{Protocol, Reply, printable};
 /// The reply to a command that needs a password first.
 pub const NOAUTH: &str = "NOAUTH Authentication required.";
 const WRONGPASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
-const NO_PASSWORD_SET: &str = "ERR AUTH <password> called without any password configured for the default user. Are you \
-                               sure your configuration is correct?";
+const NO_PASSWORD_SET: &str = "ERR AUTH <password> called without any password configured for the default user. \
+                               Are you sure your configuration is correct?";
 const HELLO_NOAUTH: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \
                             <proto> AUTH <user> <pass> option can be used to authenticate the client and select the \
                             RESP protocol version at the same time";

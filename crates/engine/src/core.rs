@@ -11,7 +11,7 @@ use crate::{call::Call, effect::Effect};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use tollgate_limits::{Ask, Change, Decision, Micros, decide};
+use tollgate_limits::{Ask, Decision, Micros, Mode};
 use tollgate_resp::Reply;
 use tollgate_store::{Located, Store, StoreConfig};
 
@@ -140,25 +140,13 @@ fn charge(
     ask: &Ask,
     now: Micros,
 ) -> Result<Decision, Failure> {
-    let decision = match store.find(at, key, now) {
-        Some(id) => {
-            counters.keyspace_hits.add(1);
-            let outcome = store.limit(id).and_then(|stored| decide(Some(stored), ask, now));
-            let outcome = outcome.ok_or(Failure::WrongType)?;
-            if outcome.change != Change::Keep {
-                store.apply(at, id, &ask.policy, &outcome.change);
-            }
-            outcome.decision
-        }
-        None => {
-            counters.keyspace_misses.add(1);
-            let outcome = decide(None, ask, now).ok_or(Failure::WrongType)?;
-            if outcome.change != Change::Keep {
-                store.insert(at, key, &ask.policy, &outcome.change, now).map_err(|_| Failure::OutOfMemory)?;
-            }
-            outcome.decision
-        }
-    };
-    counters.decided(ask.policy.algorithm(), decision.allowed > 0 || ask.cost == 0);
+    let charged = store.charge(at, key, ask, now).map_err(Failure::from)?;
+    let looked_up = if charged.hit { &counters.keyspace_hits } else { &counters.keyspace_misses };
+    looked_up.add(1);
+    let decision = charged.decision;
+    // A look and a refund decide nothing about anybody.
+    if matches!(ask.mode, Mode::Charge | Mode::Partial) {
+        counters.decided(ask.policy.algorithm(), decision.allowed > 0 || ask.cost == 0);
+    }
     Ok(decision)
 }

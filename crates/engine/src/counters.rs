@@ -69,7 +69,8 @@ macro_rules! counters {
 
             /// Name, help, kind and value of each plain counter, in the order of their declaration.
             pub fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, Kind, u64)> + '_ {
-                [$((stringify!($field), concat!($($help),+).trim_ascii(), Kind::$kind, self.$field.get()),)+].into_iter()
+                [$((stringify!($field), concat!($($help),+).trim_ascii(), Kind::$kind, self.$field.get()),)+]
+                    .into_iter()
             }
         }
     };

@@ -83,8 +83,8 @@ fn arithmetic_words(policy: &Policy, state: StateRef<'_>, now: Micros) -> String
                 Some(_) => (0, 0),
             };
             format!(
-                "window {index}, {into} us in: previous {prev} x ({length} - {into}) / {length} + current {cur}, rounded \
-                 down, plus the cost must not pass {limit}"
+                "window {index}, {into} us in: previous {prev} x ({length} - {into}) / {length} + current {cur}, \
+                 rounded down, plus the cost must not pass {limit}"
             )
         }
         (Policy::Fixed { limit, window }, StateRef::Fixed(stored)) => {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use tollgate_limits::NumberError;
+use tollgate_store::ChargeError;
 
 /// Why a call changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +15,15 @@ pub enum Failure {
     Number(&'static str, NumberError),
     /// Anything else about the arguments, in words.
     Syntax(String),
+}
+
+impl From<ChargeError> for Failure {
+    fn from(error: ChargeError) -> Failure {
+        match error {
+            ChargeError::WrongType => Failure::WrongType,
+            ChargeError::OutOfMemory => Failure::OutOfMemory,
+        }
+    }
 }
 
 impl fmt::Display for Failure {

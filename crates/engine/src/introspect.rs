@@ -89,6 +89,17 @@ pub fn command_getkeys(_core: &mut Core, _session: &mut Session, call: &Call<'_>
     keys.iter().for_each(|key| reply.bulk(key));
 }
 
+/// HELP of a container: its subcommands, a line each.
+pub fn container_help(_core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
+    let container = registry().find_name(call.argument(0)).map(|entry| entry.command);
+    let subcommands = container.map(|command| command.subcommands).unwrap_or_default();
+    reply.array(subcommands.len() * 2);
+    for subcommand in subcommands {
+        reply.simple(&synopsis(subcommand));
+        reply.simple(&format!("    {}", subcommand.summary));
+    }
+}
+
 /// RL.HELP.
 pub fn rl_help(_core: &mut Core, _session: &mut Session, _call: &Call<'_>, reply: &mut Reply<'_>) {
     let mut lines = Vec::new();
@@ -242,11 +253,24 @@ pub fn synopsis(command: &Command) -> String {
     words.join(" ")
 }
 
+fn with_token(argument: &Argument, words: String) -> String {
+    if argument.token.is_empty() { words } else { format!("{} {words}", argument.token) }
+}
+
 fn argument_words(argument: &Argument) -> String {
     let inner = match argument.kind {
         ArgumentKind::Token => argument.token.to_owned(),
-        ArgumentKind::OneOf(choices) => choices.iter().map(argument_words).collect::<Vec<_>>().join(" | "),
-        ArgumentKind::Block(parts) => parts.iter().map(argument_words).collect::<Vec<_>>().join(" "),
+        ArgumentKind::OneOf(choices) => {
+            let choices = choices.iter().map(argument_words).collect::<Vec<_>>().join(" | ");
+            // An optional argument has brackets around it anyway.
+            with_token(
+                argument,
+                if argument.optional && argument.token.is_empty() { choices } else { format!("<{choices}>") },
+            )
+        }
+        ArgumentKind::Block(parts) => {
+            with_token(argument, parts.iter().map(argument_words).collect::<Vec<_>>().join(" "))
+        }
         _ if argument.token.is_empty() => argument.name.to_owned(),
         _ => format!("{} {}", argument.token, argument.name),
     };

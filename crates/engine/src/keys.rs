@@ -10,7 +10,7 @@ use crate::limit_commands::integer;
 use crate::route::{CURSOR_END, CURSOR_POSITION_BITS, SLOT_RUN};
 use std::ops::ControlFlow;
 use tollgate_limits::reset_ms;
-use tollgate_resp::{Protocol, Reply, printable};
+use tollgate_resp::{Protocol, Reply};
 
 /// TTL and PTTL of a key that does not exist.
 const NO_KEY: i64 = -2;
@@ -73,7 +73,11 @@ pub fn dbsize_part(core: &mut Core, _call: &Call<'_>, fragment: &mut Vec<u8>) {
 
 /// One core's part of FLUSHDB and FLUSHALL.
 pub fn flush_part(core: &mut Core, call: &Call<'_>, fragment: &mut Vec<u8>) {
-    let mode_is_known = call.args.len() == 1 || call.is_word(1, "ASYNC") || call.is_word(1, "SYNC");
+    let mode_is_known = match call.args.len() {
+        1 => true,
+        2 => call.is_word(1, "ASYNC") || call.is_word(1, "SYNC"),
+        _ => false,
+    };
     if mode_is_known {
         core.store.flush();
     }
@@ -187,8 +191,8 @@ impl ScanPart<'_> {
     }
 }
 
-/// Where a SCAN that asked for COUNT keys goes on after these parts. `None` if it has met enough, or all. So a walk over
-/// few keys ends with its first call, on however many cores they lie.
+/// Where a SCAN that asked for COUNT keys goes on after these parts. `None` if it has met enough, or all. So a walk
+/// over few keys ends with its first call, on however many cores they lie.
 pub fn scan_goes_on(fragments: &[Vec<u8>], call: &Call<'_>) -> Option<u32> {
     let asked = parse_scan(call).ok()?;
     let parts: Vec<_> = fragments.iter().filter_map(|fragment| ScanPart::read(fragment)).collect();
@@ -207,7 +211,7 @@ fn first_cursor_after(core: u16, cores: u16) -> u32 {
 pub fn parse_cursor(argument: &[u8]) -> Option<u32> {
     let digits = argument.iter().all(u8::is_ascii_digit) && !argument.is_empty();
     let cursor: u64 = std::str::from_utf8(argument).ok().filter(|_| digits)?.parse().ok()?;
-    // Not one of ours: Redis takes any number, and what a foreign cursor finds is nobody's business. Ours ends the walk.
+    // Not one of ours: Redis takes any number, and what a foreign cursor finds is nobody's business. It ends the walk.
     Some(u32::try_from(cursor).ok().filter(|cursor| *cursor < CURSOR_END).unwrap_or(CURSOR_END - 1))
 }
 
@@ -231,7 +235,7 @@ fn parse_scan(call: &Call<'_>) -> Result<Scan, Failure> {
                 asked.count = count.ok_or_else(|| syntax("syntax error"))?.min(SCAN_COUNT_MAX);
             }
             b"TYPE" => asked.type_name = Some(value.to_vec()),
-            _ => return Err(Failure::Syntax(format!("syntax error: '{}' is no option of SCAN", printable(word)))),
+            _ => return Err(syntax("syntax error")),
         }
     }
     Ok(asked)

@@ -55,12 +55,17 @@ fn answer(core: &Core, decision: Result<Decision, Failure>, reply: &mut Reply<'_
     }
 }
 
-/// Answers a refusal and counts it.
-pub fn refuse(core: &Core, failure: &Failure, reply: &mut Reply<'_>) {
+/// Counts a refusal.
+pub fn count_refusal(core: &Core, failure: &Failure) {
     core.counters.error_replies.add(1);
     if *failure == Failure::OutOfMemory {
         core.counters.oom_replies.add(1);
     }
+}
+
+/// Answers a refusal and counts it.
+pub fn refuse(core: &Core, failure: &Failure, reply: &mut Reply<'_>) {
+    count_refusal(core, failure);
     reply.error(&failure.to_string());
 }
 

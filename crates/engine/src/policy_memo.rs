@@ -34,8 +34,8 @@ impl Words {
     }
 }
 
-/// Up to eight bytes as one number. With the length it is the word's own: overlapping loads repeat bytes, in places that
-/// the length alone decides.
+/// Up to eight bytes as one number. With the length it is the word's own: overlapping loads repeat bytes, in places
+/// that the length alone decides.
 #[inline]
 fn word(bytes: &[u8]) -> Option<(u64, u8)> {
     let length = bytes.len();

@@ -444,6 +444,13 @@ const CLIENT: &[Command] = &[
         handler: Handler::Spread(connection::client_list_part, connection::client_list_merge),
         ..CONNECTION
     },
+    Command {
+        name: "client|help",
+        arity: 2,
+        summary: "The subcommands.",
+        handler: Handler::Session(introspect::container_help),
+        ..CONNECTION
+    },
 ];
 
 const COMMAND: &[Command] = &[
@@ -486,25 +493,51 @@ const COMMAND: &[Command] = &[
         handler: Handler::Session(introspect::command_getkeys),
         ..SERVER
     },
+    Command {
+        name: "command|help",
+        arity: 2,
+        summary: "The subcommands.",
+        handler: Handler::Session(introspect::container_help),
+        ..SERVER
+    },
 ];
 
-const CONFIG: &[Command] = &[Command {
-    name: "config|get",
-    arity: -3,
-    flags: ADMIN,
-    categories: &["@admin", "@slow", "@dangerous"],
-    summary: "Parameters whose names match the patterns.",
-    arguments: args::PATTERNS,
-    handler: Handler::Session(server::config_get),
-    ..SERVER
-}];
+const CONFIG: &[Command] = &[
+    Command {
+        name: "config|get",
+        arity: -3,
+        flags: ADMIN,
+        categories: &["@admin", "@slow", "@dangerous"],
+        summary: "Parameters whose names match the patterns.",
+        arguments: args::PATTERNS,
+        handler: Handler::Session(server::config_get),
+        ..SERVER
+    },
+    Command {
+        name: "config|help",
+        arity: 2,
+        summary: "The subcommands.",
+        handler: Handler::Session(introspect::container_help),
+        ..SERVER
+    },
+];
 
-const CLUSTER: &[Command] = &[Command {
-    name: "cluster|keyslot",
-    arity: 3,
-    group: "cluster",
-    summary: "The hash slot of a key.",
-    arguments: args::KEY,
-    handler: Handler::Session(server::cluster_keyslot),
-    ..SERVER
-}];
+const CLUSTER: &[Command] = &[
+    Command {
+        name: "cluster|keyslot",
+        arity: 3,
+        group: "cluster",
+        summary: "The hash slot of a key.",
+        arguments: args::KEY_NAME,
+        handler: Handler::Session(server::cluster_keyslot),
+        ..SERVER
+    },
+    Command {
+        name: "cluster|help",
+        arity: 2,
+        group: "cluster",
+        summary: "The subcommands.",
+        handler: Handler::Session(introspect::container_help),
+        ..SERVER
+    },
+];

@@ -46,7 +46,8 @@ fn parse(args: Args<'_>) -> Result<Ask, Failure> {
     Ok(Ask { policy: Policy::Token { capacity, rate }, cost, mode: Mode::Charge })
 }
 
-/// `limited, limit, remaining, retry_after_s, reset_after_s`, seconds rounded up, -1 where there is nothing to wait for.
+/// `limited, limit, remaining, retry_after_s, reset_after_s`: seconds rounded up, -1 where there is nothing to wait
+/// for.
 fn write_cell(decision: &Decision, cost: u64, reply: &mut Reply<'_>) {
     let limited = decision.allowed == 0 && cost > 0;
     let retry_s = match decision.retry {

@@ -110,7 +110,7 @@ pub(crate) fn decide(stored: Option<(Window, Slide)>, window: Window, call: Call
 ///
 /// `None` for what is not common: a call that is refused or free, a record that has outlived its time, one whose window
 /// has not begun or holds no use. [`crate::decide`] is for those.
-#[inline]
+#[inline(always)]
 pub fn charge_slide(
     words: [u64; 2],
     limit: u64,
@@ -130,14 +130,15 @@ pub fn charge_slide(
     let left = window.saturating_sub(elapsed);
     let (words, used, left) = if left > 0 {
         // What is admitted fits the limit and so the bits of `cur`: nothing is carried into those of `prev`.
-        ([words[0], words[1].wrapping_add(cost)], cur + multiply_divide(prev, left, window), left)
+        let fading = if prev == 0 { 0 } else { multiply_divide(prev, left, window) };
+        ([words[0], words[1].wrapping_add(cost)], cur + fading, left)
     } else {
         let left = (2 * window).checked_sub(elapsed).filter(|left| *left > 0)?;
         (Slide { index: index + 1, cur: cost, prev: cur }.pack(), multiply_divide(cur, left, window), left)
     };
     let remaining = limit.checked_sub(used)?.checked_sub(cost)?;
     // Less than two windows, which is far below what a reply can state.
-    let reset_ms = (left + window + 999) / 1_000;
+    let reset_ms = 1 + (left + window - 1) / 1_000;
     Some((words, Decision { allowed: 1, limit, remaining, retry: Retry::After(0), reset_ms }))
 }
 

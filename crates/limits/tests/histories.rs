@@ -4,10 +4,11 @@ mod common;
 
 use common::history::{Step, histories};
 use common::model::Model;
-use common::{Key, T, five};
+use common::{Key, State, T, five};
 use proptest::prelude::*;
 use tollgate_limits::{
-    Ask, Change, Charge, Decision, Micros, Mode, NOW_MICROS_MAX, REPLY_MS_MAX, Retry, remaining_now, reset_ms, undo,
+    AMOUNT_MAX, Ask, Change, Charge, Decision, Micros, Mode, NOW_MICROS_MAX, Policy, REPLY_MS_MAX, Retry, Slide,
+    Window, charge_slide, remaining_now, reset_ms, undo,
 };
 
 /// Plays a history and hands each call to `check`: the key before it, the call, its time, its decision, the key after.
@@ -149,6 +150,25 @@ fn what_is_shown_of_a_record_is_what_a_look_answers(steps: &[Step]) {
     });
 }
 
+fn the_short_way_answers_as_decide_does(steps: &[Step]) {
+    play(steps, |before, ask, now, decision, after| {
+        let Some((Policy::Slide { .. }, State::Slide(state))) = &before.record else { return };
+        let Policy::Slide { limit, window } = ask.policy else { return };
+        // The short way knows of no other policy and of no other mode.
+        if ask.mode != Mode::Charge || before.record.as_ref().is_some_and(|(policy, _)| *policy != ask.policy) {
+            return;
+        }
+        let charged = charge_slide(state.pack(), limit, window, ask.cost, now);
+        if let Some((words, answer)) = charged {
+            assert!(before.exists(now), "{ask:?} on {before:?} at {now}");
+            assert_eq!(answer, decision, "{ask:?} on {before:?} at {now}");
+            assert_eq!(after.record, Some((ask.policy, State::Slide(Slide::unpack(words)))));
+        }
+        let is_common = decision.allowed == 1 && ask.cost > 0 && state.cur > 0 && before.exists(now);
+        assert_eq!(charged.is_some(), is_common, "{ask:?} on {before:?} at {now}");
+    });
+}
+
 fn every_property(steps: &[Step]) {
     equals_the_model(steps);
     waiting_as_told_admits(steps);
@@ -158,6 +178,32 @@ fn every_property(steps: &[Step]) {
     a_charge_given_back_is_as_if_never_made(steps);
     a_late_undo_never_frees_others(steps);
     what_is_shown_of_a_record_is_what_a_look_answers(steps);
+    the_short_way_answers_as_decide_does(steps);
+}
+
+#[test]
+fn the_short_way_leaves_what_is_not_common() {
+    let window = Window::new(1_000_000).unwrap_or_else(|| unreachable!());
+    let words = |index, cur, prev| Slide { index, cur, prev }.pack();
+    let index = T / 1_000_000;
+    let limit = 100;
+    let cases = [
+        ("common", words(index, 1, 5), limit, 1, T, true),
+        ("the last microsecond", words(index, 1, 5), limit, 1, T + 1_999_999, true),
+        ("outlived", words(index, 1, 5), limit, 1, T + 2_000_000, false),
+        ("no use in its window", words(index, 0, 5), limit, 1, T, false),
+        ("free", words(index, 1, 5), limit, 0, T, false),
+        ("refused", words(index, 95, 5), limit, 1, T, false),
+        ("just admitted", words(index, 94, 5), limit, 1, T, true),
+        ("a cost beyond all", words(index, 1, 5), limit, u64::MAX, T, false),
+        ("not begun", words(index + 1, 1, 5), limit, 1, T, false),
+        ("damaged", [u64::MAX; 2], limit, 1, T, false),
+        ("a limit beyond all", words(index, 1, 5), AMOUNT_MAX + 1, 1, T, false),
+        ("time beyond all", words(NOW_MICROS_MAX / 1_000_000, 1, 5), limit, 1, NOW_MICROS_MAX + 1, false),
+    ];
+    for (case, words, limit, cost, now, is_common) in cases {
+        assert_eq!(charge_slide(words, limit, window, cost, now).is_some(), is_common, "{case}");
+    }
 }
 
 proptest! {

@@ -54,7 +54,7 @@ impl<T> Mesh<T> {
     /// Names the waker of `core`'s postman, once. Later calls change nothing.
     pub fn set_waker(&self, core: usize, waker: Waker) {
         if let Some(place) = self.wakers.get(core) {
-            // Only the first postman of a core counts; a second one would be a bug that the return value could not mend.
+            // Only the first postman of a core counts; a second would be a bug that the return value could not mend.
             let _ = place.set(waker);
         }
     }

@@ -19,12 +19,9 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// Room for five short integers and the array's header: 4 + 5 * 11 bytes. Every line is written in whole words, of which
-/// the last may lie up to five bytes over the line's end.
+/// Room for the array's header, four integers below a million and one below 10^8: 4 + 4 * 9 + 11 bytes. Every line is
+/// written in whole words, of which the last may lie up to five bytes over the line's end.
 const FIVE_BYTES: usize = 64;
-
-/// The longest line of a number below 10^8: the colon, eight digits and the line's end.
-const SHORT_LINE_BYTES: usize = 11;
 
 /// A line's length, at most 6, takes the highest three bits of its word.
 const LENGTH_SHIFT: u32 = 61;
@@ -37,18 +34,17 @@ const LENGTH_SHIFT: u32 = 61;
 pub(crate) fn push_five(out: &mut Vec<u8>, values: [i64; 5]) {
     let before = out.len();
     out.extend_from_slice(&[0; FIVE_BYTES]);
-    let written = out.last_chunk_mut::<FIVE_BYTES>().and_then(|text| put_five(text, values));
+    let Some(written) = out.last_chunk_mut::<FIVE_BYTES>().and_then(|text| put_five(text, values)) else {
+        return push_five_long(out, before, values);
+    };
     // The sum is at most the length that the vector had a moment ago.
-    out.truncate(before.wrapping_add(written.unwrap_or(0)));
-    if written.is_none() {
-        push_five_long(out, values);
-    }
+    out.truncate(before.wrapping_add(written));
 }
 
 /// Writes the array into `text` and gives its length; `None` if a number is negative or too long for it.
 ///
-/// Not a loop: each line's place is then known to the compiler to be at most so many bytes in, all of them in the array,
-/// and no bound is left to check.
+/// Not a loop: each line's place is then known to the compiler to be at most so many bytes in, all of them in the
+/// array, and no bound is left to check.
 #[inline]
 fn put_five(text: &mut [u8; FIVE_BYTES], [first, second, third, fourth, fifth]: [i64; 5]) -> Option<usize> {
     put(text, 0, *b"*5\r\n");
@@ -56,25 +52,35 @@ fn put_five(text: &mut [u8; FIVE_BYTES], [first, second, third, fourth, fifth]: 
     let end = put_line(text, end, second)?;
     let end = put_line(text, end, third)?;
     let end = put_line(text, end, fourth)?;
-    put_line(text, end, fifth)
+    put_last_line(text, end, fifth)
 }
 
-/// Writes one line at `at` and gives its end; `None` if the number is negative or too long.
+/// Writes one line at `at` and gives its end; `None` if the number is negative or a million or more.
 #[inline]
 fn put_line(text: &mut [u8; FIVE_BYTES], at: usize, value: i64) -> Option<usize> {
-    let bytes = match u32::try_from(value).ok()? {
-        small @ 0..1_000 => put_small(text, at, small),
-        medium @ 1_000..1_000_000 => put_medium(text, at, medium),
-        short @ 1_000_000..100_000_000 => put_short(text, at, short).min(SHORT_LINE_BYTES),
-        100_000_000.. => return None,
+    let bytes = match value {
+        0..1_000 => put_small(text, at, u32::try_from(value).ok()?),
+        1_000..1_000_000 => put_medium(text, at, u32::try_from(value).ok()?),
+        _ => return None,
     };
     // Five lines and the header are far from wrapping.
     Some(at.wrapping_add(bytes))
 }
 
-/// The long way round, for what is rare.
+/// As any line, but up to eight digits: the last number is the time until a limit is as if untouched, and with windows
+/// of hours it is the one above a million.
+#[inline]
+fn put_last_line(text: &mut [u8; FIVE_BYTES], at: usize, value: i64) -> Option<usize> {
+    match value {
+        1_000_000..100_000_000 => Some(at.wrapping_add(put_short(text, at, u32::try_from(value).ok()?))),
+        _ => put_line(text, at, value),
+    }
+}
+
+/// The long way round, for what is rare, from where the array begins.
 #[cold]
-fn push_five_long(out: &mut Vec<u8>, values: [i64; 5]) {
+fn push_five_long(out: &mut Vec<u8>, before: usize, values: [i64; 5]) {
+    out.truncate(before);
     out.extend_from_slice(b"*5\r\n");
     for value in values {
         push_line(out, b':', value);
@@ -101,10 +107,11 @@ fn put_small(text: &mut [u8; FIVE_BYTES], at: usize, value: u32) -> usize {
 /// Gives the length.
 #[inline]
 fn put_medium(text: &mut [u8; FIVE_BYTES], at: usize, value: u32) -> usize {
-    let bytes = put_small(text, at, value / 1_000).saturating_sub(2);
+    let bytes = put_small(text, at, value / 1_000);
     let rest = usize::try_from(value % 1_000).ok().and_then(|index| PADDED_LINES.get(index)).copied().unwrap_or(0);
-    put(text, at.wrapping_add(bytes), rest.to_le_bytes());
-    bytes + 5
+    // The line end that is written over has two bytes, and each line lies behind the array's header.
+    put(text, at.wrapping_add(bytes).wrapping_sub(2), rest.to_le_bytes());
+    bytes.wrapping_add(3)
 }
 
 /// `:<number>\r\n` in the low bytes, the line's length in the highest bits.
@@ -142,7 +149,7 @@ static PADDED_LINES: [u64; 1_000] = {
 
 /// Two to eight digits, without a branch on how many: all eight are computed side by side in one word, and those before
 /// the first that counts are shifted out. Gives the line's length.
-#[inline(never)]
+#[inline]
 fn put_short(text: &mut [u8; FIVE_BYTES], at: usize, value: u32) -> usize {
     let digits = eight_digits(value);
     let leading_zero_bits = digits.trailing_zeros() & 0x38;

@@ -24,6 +24,7 @@ mod number;
 mod parser;
 mod printable;
 mod reply;
+mod shape;
 mod short;
 mod span;
 

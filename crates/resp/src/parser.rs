@@ -17,6 +17,7 @@ use crate::error::ProtocolError;
 use crate::header::{Header, read_count, read_length};
 use crate::inline;
 use crate::limits::RequestLimits;
+use crate::shape::Shape;
 use crate::short::{BUFFER_BYTES_MAX, read_short_command};
 use crate::span::{OwnedArgs, Span};
 
@@ -65,6 +66,8 @@ pub struct Parser {
     limits: RequestLimits,
     /// Whether no short command can be above a bound, and so none need be compared with them.
     short_allowed: bool,
+    /// That of a short command that was accepted under these bounds.
+    shape: Shape,
     stage: Stage,
     /// The arguments found so far of an unfinished command, counted from the command's start.
     pending: Vec<Span>,
@@ -100,7 +103,7 @@ impl Parser {
     /// A parser that stands between commands.
     pub fn new(limits: RequestLimits) -> Parser {
         let short_allowed = limits.allow_short_commands();
-        Parser { limits, short_allowed, stage: Stage::Between, pending: Vec::new() }
+        Parser { limits, short_allowed, shape: Shape::NONE, stage: Stage::Between, pending: Vec::new() }
     }
 
     /// Changes the bounds, from the next header on. A connection that authenticates calls this before it reads the
@@ -108,6 +111,7 @@ impl Parser {
     pub fn set_limits(&mut self, limits: RequestLimits) {
         self.limits = limits;
         self.short_allowed = limits.allow_short_commands();
+        self.shape = Shape::NONE;
     }
 
     /// Reads one command from `buffer[start..]`.
@@ -123,17 +127,21 @@ impl Parser {
     /// connection should be closed.
     #[inline]
     pub fn step(&mut self, buffer: &[u8], start: usize, spans: &mut Vec<Span>) -> Result<Step, ProtocolError> {
-        if u32::try_from(buffer.len()).is_ok_and(|length| length <= BUFFER_BYTES_MAX) {
-            if let Stage::Between = self.stage
-                && self.short_allowed
-                && let Some(end) = read_short_command(buffer, start, spans)
+        if !u32::try_from(buffer.len()).is_ok_and(|length| length <= BUFFER_BYTES_MAX) {
+            // Spans could not point there. No bound comes near it, so such a buffer is one that nobody bounded.
+            return Err(ProtocolError::TooBigCommand);
+        }
+        if let Stage::Between = self.stage {
+            if let Some(window) = buffer.get(start..).and_then(<[u8]>::first_chunk)
+                && let Some(end) = self.shape.recognise(window, start, spans)
             {
                 return Ok(Step::Command { end });
             }
-            return self.step_carefully(buffer, start, spans);
+            if let Some(end) = self.step_short(buffer, start, spans) {
+                return Ok(Step::Command { end });
+            }
         }
-        // Spans could not point there. No bound comes near it, so such a buffer is one that nobody bounded.
-        Err(ProtocolError::TooBigCommand)
+        self.step_carefully(buffer, start, spans)
     }
 
     /// After [`Step::Incomplete`] with a name: the rest of this command is to be thrown away unbuffered. The following
@@ -158,13 +166,23 @@ impl Parser {
         self.pending.capacity().saturating_mul(size_of::<Span>())
     }
 
+    /// Reads a short command of a shape that was not recognised.
+    #[inline(never)]
+    fn step_short(&mut self, buffer: &[u8], start: usize, spans: &mut Vec<Span>) -> Option<usize> {
+        if !self.short_allowed {
+            return None;
+        }
+        let spans_before = spans.len();
+        let end = read_short_command(buffer, start, spans)?;
+        if let Some(window) = buffer.get(start..)?.first_chunk() {
+            self.shape.note(window, start, end.saturating_sub(start), spans.get(spans_before..)?);
+        }
+        Some(end)
+    }
+
     /// The definition of what a command means: everything that is not short, whole and plain.
-    fn step_carefully(
-        &mut self,
-        buffer: &[u8],
-        start: usize,
-        spans: &mut Vec<Span>,
-    ) -> Result<Step, ProtocolError> {
+    #[inline(never)]
+    fn step_carefully(&mut self, buffer: &[u8], start: usize, spans: &mut Vec<Span>) -> Result<Step, ProtocolError> {
         let bytes = buffer.get(start..).unwrap_or_default();
         match self.stage {
             Stage::Between => self.begin(bytes, start, spans),

@@ -50,9 +50,7 @@ const GROUP: usize = 4;
 /// more than twice.
 #[inline]
 pub(crate) fn read_short_command(buffer: &[u8], start: usize, spans: &mut Vec<Span>) -> Option<usize> {
-    let &[b'*', count @ b'1'..=b'9'] = buffer.get(start..start.wrapping_add(2))?.first_chunk::<2>()? else {
-        return None;
-    };
+    let &[b'*', count @ b'1'..=b'9', ..] = buffer.get(start..)? else { return None };
     let spans_before = spans.len();
     let count = count.wrapping_sub(b'0');
     // The last group may be longer than what is in it, and of a command that is not short nothing may stay. Neither sum
@@ -90,8 +88,8 @@ fn read_short_arguments(buffer: &[u8], first_joint: u32, count: u8, spans: &mut 
 /// Reads `\r\n$<bytes>\r\n` with a length of one digit or two at `joint`: where the argument after it lies, if it is
 /// all there.
 ///
-/// Nothing can wrap: `joint` is a place in a buffer whose length is bounded such that a joint and an argument more still
-/// are numbers of 32 bits.
+/// Nothing can wrap: `joint` is a place in a buffer whose length is bounded such that a joint and an argument more
+/// still are numbers of 32 bits.
 #[inline]
 fn read_short_argument(buffer: &[u8], joint: u32) -> Option<Span> {
     let at = usize::try_from(joint).ok()?;

@@ -10,7 +10,7 @@ mod harness;
 use std::time::{Duration, Instant};
 
 use corpus::CORPUS;
-use harness::{Random, check};
+use harness::{Random, check, encode};
 
 /// The longest input that mutations build.
 const INPUT_BYTES_MAX: usize = 4096;
@@ -35,8 +35,11 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |text| text.parse().unwrap())
 }
 
-/// A sample, or two in a row, with up to eight changes.
+/// A sample, two in a row, or a run of commands of one shape, with up to eight changes.
 fn mutated(random: &mut Random) -> Vec<u8> {
+    if random.below(3) == 0 {
+        return equal_shapes(random);
+    }
     let mut input = CORPUS[random.below(CORPUS.len())].to_vec();
     if random.below(3) == 0 {
         input.extend_from_slice(CORPUS[random.below(CORPUS.len())]);
@@ -46,6 +49,44 @@ fn mutated(random: &mut Random) -> Vec<u8> {
     }
     input.truncate(INPUT_BYTES_MAX);
     input
+}
+
+/// A run of commands that differ in the bytes of their arguments only, then now and then one that differs from them in
+/// a single byte of anything, and more of the run. The arguments hold headers and line ends of their own.
+fn equal_shapes(random: &mut Random) -> Vec<u8> {
+    let lengths: Vec<usize> = (0..1 + random.below(8)).map(|_| ARGUMENT_BYTES[random.below(9)]).collect();
+    let mut input = Vec::new();
+    for _ in 0..3 + random.below(12) {
+        let arguments: Vec<Vec<u8>> = lengths.iter().map(|length| argument(*length, random)).collect();
+        let mut command = encode(&arguments);
+        match random.below(12) {
+            0 => {
+                let at = random.below(command.len());
+                command[at] ^= 1 << random.below(8);
+            }
+            1 => {
+                let digits: Vec<usize> = (0..command.len()).filter(|at| command[*at].is_ascii_digit()).collect();
+                command[digits[random.below(digits.len())]] = b'0' + random.next().to_le_bytes()[0] % 10;
+            }
+            2 => mutate(&mut command, random),
+            _ => {}
+        }
+        input.extend_from_slice(&command);
+    }
+    input.truncate(INPUT_BYTES_MAX);
+    input
+}
+
+/// Lengths on both sides of what the parser's quick ways take.
+const ARGUMENT_BYTES: [usize; 9] = [0, 1, 2, 3, 8, 9, 10, 24, 99];
+
+fn argument(length: usize, random: &mut Random) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while bytes.len() < length {
+        bytes.extend_from_slice(PIECES[random.below(PIECES.len())]);
+    }
+    bytes.truncate(length);
+    bytes
 }
 
 fn mutate(input: &mut Vec<u8>, random: &mut Random) {

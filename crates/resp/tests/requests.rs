@@ -229,6 +229,43 @@ fn nothing_of_a_refused_command_is_left() {
     assert_eq!(spans.len(), 2);
 }
 
+/// The same form many times over, and then each of its bytes changed: what is remembered of a form must not be taken
+/// for what is there.
+#[test]
+fn a_command_that_differs_by_one_byte_is_read_anew() {
+    let command = |key: &[u8]| harness::encode(&[b"RL.SLIDE".to_vec(), key.to_vec(), b"100".to_vec(), b"60".to_vec()]);
+    let run_up =
+        [command(b"rl:{user:1}:orders"), command(b"$3\r\n100\r\n*4\r\n\r\nabc"), command(&[b'x'; 18])].concat();
+    let follow_up = command(b"rl:{user:2}:orders");
+    for at in 0..follow_up.len() {
+        for byte in *b"0123459*$\r\nx\xff\0" {
+            let mut changed = follow_up.clone();
+            changed[at] = byte;
+            let alone = [changed.clone(), follow_up.repeat(3)].concat();
+            let after = [run_up.clone(), alone.clone()].concat();
+            let (alone, after) = (run(&alone, AFTER, &[alone.len()]), run(&after, AFTER, &[after.len()]));
+            let read = |outcome: &Outcome, from: usize| -> Vec<Vec<Vec<u8>>> {
+                outcome.commands.iter().skip(from).map(|command| command.arguments.clone()).collect()
+            };
+            assert_eq!(read(&after, 3), read(&alone, 0), "byte {at} is {byte}");
+            assert_eq!((after.error, after.mid_command), (alone.error, alone.mid_command), "byte {at} is {byte}");
+        }
+    }
+}
+
+#[test]
+fn a_form_that_was_read_is_forgotten_with_its_bounds() {
+    let wire = harness::encode(&[b"GET".to_vec(), vec![b'k'; 30]]).repeat(6);
+    let mut parser = Parser::new(AFTER);
+    let mut start = 0;
+    for _ in 0..3 {
+        let Ok(Step::Command { end }) = parser.step(&wire, start, &mut Vec::new()) else { panic!("not read") };
+        start = end;
+    }
+    parser.set_limits(RequestLimits { bulk_bytes_max: 29, ..AFTER });
+    assert_eq!(parser.step(&wire, start, &mut Vec::new()), Err(ProtocolError::InvalidBulkLength));
+}
+
 #[test]
 fn new_bounds_hold_from_the_next_header_on() {
     let wire = harness::encode(&[b"GET".to_vec(), vec![b'k'; 5000]]);

@@ -396,12 +396,12 @@ impl<S: Stream> Connection<S> {
     async fn collect(&mut self) {
         let worker = self.worker.clone();
         let mut parcels = worker.take_outgoing();
-        let full: Vec<usize> = parcels.iter().map(|(core, _)| *core).filter(|core| !worker.has_room(*core)).collect();
-        if !full.is_empty() && !worker.wait_for_room(&full).await {
+        let cores: Vec<usize> = parcels.iter().map(|(core, _)| *core).collect();
+        if !worker.wait_for_room(&cores).await {
+            // Whatever was full before the wait, what counts is which lanes have room now.
             parcels.retain(|(core, parcel)| self.keep_or_refuse(*core, parcel));
         }
         let ticket = worker.new_ticket(parcels.len());
-        let cores: Vec<usize> = parcels.iter().map(|(core, _)| *core).collect();
         for (core, parcel) in parcels {
             worker.send(core, parcel, ticket, Room::Take);
         }

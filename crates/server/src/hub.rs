@@ -97,8 +97,8 @@ impl Hub {
     }
 
     /// Chooses the core for a connection that `core` accepted and counts it there. The kernel spreads connections by a
-    /// hash, which with a few long-lived ones may put nearly all on one core; so a core that holds clearly more than its
-    /// share hands fresh ones on.
+    /// hash, which with a few long-lived ones may put nearly all on one core; so a core that holds clearly more than
+    /// its share hands fresh ones on.
     pub fn place(&self, core: usize) -> usize {
         let own = self.loads.get(core).map_or(0, |load| load.load(Ordering::Relaxed));
         let total = self.clients() + 1;

@@ -1,7 +1,7 @@
 //! One core's thread: its engine, its connections, its mail.
 //!
-//! Everything here belongs to one thread; nothing is locked. Connections are tasks that borrow the engine for as long as
-//! one batch takes, never across an await. Other cores reach this one through lanes only.
+//! Everything here belongs to one thread; nothing is locked. Connections are tasks that borrow the engine for as long
+//! as one batch takes, never across an await. Other cores reach this one through lanes only.
 
 use crate::gate::Gate;
 use crate::hub::{Fresh, Hub};
@@ -48,6 +48,7 @@ pub struct Worker {
     outstanding: Vec<Cell<usize>>,
     room: Notify,
     tickets: RefCell<Tickets>,
+    #[expect(clippy::vec_box, reason = "boxes travel between cores, and these are boxes at rest")]
     parcels: RefCell<Vec<Box<Parcel>>>,
     buffers: RefCell<Vec<Vec<u8>>>,
 }

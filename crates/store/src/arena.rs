@@ -31,7 +31,7 @@ impl<T> Arena<T> {
         Arena { pages: Vec::new(), open: Vec::new(), cells_held: 0 }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, id: u32) -> &T {
         match &self.pages[id as usize / PAGE_CELLS].cells[id as usize % PAGE_CELLS] {
             Cell::Used(value) => value,

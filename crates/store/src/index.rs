@@ -133,7 +133,7 @@ impl Index {
     }
 
     /// The number under `hash` that `is_it` accepts.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         self.table(hash).find(hash, |id| is_it(*id)).copied()
     }

@@ -8,7 +8,7 @@
 const SHORT_BYTES_MAX: usize = 64;
 
 /// Whether `words` begin with `key`, padded with zeros to a whole word.
-#[inline]
+#[inline(always)]
 pub(crate) fn are_of(words: &[u64], key: &[u8]) -> bool {
     if key.len() > SHORT_BYTES_MAX {
         return bytemuck::cast_slice(words).starts_with(key);
@@ -35,7 +35,7 @@ fn last_word(key: &[u8]) -> u64 {
 
 /// One to seven bytes as one word. The loads overlap, and what lies twice is the same in both.
 #[inline]
-pub(crate) fn short_word(bytes: &[u8]) -> u64 {
+fn short_word(bytes: &[u8]) -> u64 {
     let length = bytes.len();
     if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
         let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));

@@ -24,6 +24,7 @@ mod locate;
 mod policies;
 mod record;
 mod records;
+mod removals;
 mod room;
 mod saved;
 mod scan;

@@ -30,7 +30,7 @@ impl Hasher {
     }
 
     /// The slot and hash of `key`.
-    #[inline]
+    #[inline(always)]
     pub fn locate(&self, key: &[u8]) -> Located {
         Located { slot: slot_of(key), hash: self.hash(key) }
     }

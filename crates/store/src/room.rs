@@ -188,6 +188,7 @@ impl Store {
         let is_dropped = self.drop_record(at, candidate.id);
         if is_dropped {
             self.touch(at);
+            self.removals.note(at);
             self.stats.evicted_keys += 1;
             self.stats.evicted_units = self.stats.evicted_units.saturating_add(candidate.used);
         }

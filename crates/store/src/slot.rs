@@ -1,8 +1,9 @@
 //! Which of the 16,384 slots a key belongs to, as every Redis Cluster client computes it.
 //!
 //! The problem: the checksum is taken of every key of every call, and a table of one byte a step costs as much as the
-//! decision itself. The idea: CRC-16 is linear, so eight bytes can be looked up side by side in eight tables and
-//! XORed, each table being the one before it pushed on by a zero byte.
+//! decision itself. The idea: a CRC is the remainder of a division of polynomials over one bit, where the square of a
+//! sum is the sum of the squares. So the powers of this polynomial have four terms as it has, and a whole word is
+//! divided by its fourth power in a few shifts; only the last 32 bits are looked up, side by side in four tables.
 
 /// Slots that the key space is cut into.
 pub const SLOTS: u16 = 16_384;
@@ -10,7 +11,7 @@ pub const SLOTS: u16 = 16_384;
 /// x^16 + x^12 + x^5 + 1, highest bit first, starting from zero: the variant called XMODEM.
 const POLYNOMIAL: u16 = 0x1021;
 
-static TABLES: [[u16; 256]; 8] = tables();
+static TABLES: [[u16; 256]; 4] = tables();
 
 /// The slot of a key: CRC-16 of the key, or of what stands between its first `{` and the next `}` if that is not
 /// empty, modulo [`SLOTS`].
@@ -21,17 +22,29 @@ pub fn slot_of(key: &[u8]) -> u16 {
 
 /// Whether there is a `{` in the key. The usual length is looked at in two overlapping pieces, each one comparison of
 /// sixteen bytes at once.
-#[inline]
+#[inline(always)]
 fn has_brace(key: &[u8]) -> bool {
     match (key.first_chunk::<16>(), key.last_chunk::<16>()) {
         (Some(first), Some(last)) if key.len() <= 32 => piece_has_brace(first) | piece_has_brace(last),
-        _ => position(key, b'{').is_some(),
+        _ => brace_anywhere(key),
     }
 }
 
-#[inline]
-fn piece_has_brace(piece: &[u8; 16]) -> bool {
+#[inline(always)]
+fn piece_has_brace<const BYTES: usize>(piece: &[u8; BYTES]) -> bool {
     piece.iter().fold(false, |found, byte| found | (*byte == b'{'))
+}
+
+#[inline(never)]
+fn brace_anywhere(key: &[u8]) -> bool {
+    if let Some(last) = key.last_chunk::<16>() {
+        let (pieces, _) = key.as_chunks::<16>();
+        return pieces.iter().any(piece_has_brace) || piece_has_brace(last);
+    }
+    match (key.first_chunk::<8>(), key.last_chunk::<8>()) {
+        (Some(first), Some(last)) => piece_has_brace(first) | piece_has_brace(last),
+        _ => key.contains(&b'{'),
+    }
 }
 
 /// The part of a key that decides its slot.
@@ -73,28 +86,45 @@ fn position(bytes: &[u8], wanted: u8) -> Option<usize> {
 /// CRC-16/XMODEM.
 #[inline]
 fn crc16(bytes: &[u8]) -> u16 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let mut crc = 0u16;
-    for word in words {
-        let [high, low] = crc.to_be_bytes();
-        crc = TABLES[7][usize::from(word[0] ^ high)]
-            ^ TABLES[6][usize::from(word[1] ^ low)]
-            ^ TABLES[5][usize::from(word[2])]
-            ^ TABLES[4][usize::from(word[3])]
-            ^ TABLES[3][usize::from(word[4])]
-            ^ TABLES[2][usize::from(word[5])]
-            ^ TABLES[1][usize::from(word[6])]
-            ^ TABLES[0][usize::from(word[7])];
-    }
-    for byte in rest {
-        let [high, low] = crc.to_be_bytes();
-        crc = TABLES[0][usize::from(high ^ byte)] ^ u16::from_be_bytes([low, 0]);
-    }
-    crc
+    // Zeros in front change nothing, as the checksum starts from zero: so the first one to eight bytes go as a word,
+    // and whole words follow.
+    let head_bytes = bytes.len().wrapping_sub(1) % 8 + 1;
+    let (head, words) = match (bytes.first_chunk::<8>(), bytes.get(head_bytes..)) {
+        (Some(first), Some(others)) => (u64::from_be_bytes(*first) >> (64 - head_bytes * 8), others.as_chunks::<8>().0),
+        _ => (short_word(bytes), [].as_slice()),
+    };
+    let rest = words.iter().fold(head, |rest, word| pushed_by_a_word(rest) ^ u64::from_be_bytes(*word));
+    let [first, second, third, fourth] = halved(rest).to_be_bytes().map(usize::from);
+    TABLES[3][first] ^ TABLES[2][second] ^ TABLES[1][third] ^ TABLES[0][fourth]
 }
 
-const fn tables() -> [[u16; 256]; 8] {
-    let mut tables = [[0u16; 256]; 8];
+/// `rest` times x^64, in 64 bits again: the remainder by the fourth power of the polynomial, x^64 + x^48 + x^20 + 1.
+#[inline]
+fn pushed_by_a_word(rest: u64) -> u64 {
+    // The quotient q is what the division carries down: q = rest + q / x^16 + q / x^44, written out.
+    let quotient = rest ^ rest >> 32;
+    let quotient = quotient ^ quotient >> 16 ^ quotient >> 44;
+    quotient ^ quotient << 20 ^ quotient << 48
+}
+
+/// The remainder by the second power of the polynomial, x^32 + x^24 + x^10 + 1.
+#[inline]
+fn halved(rest: u64) -> u32 {
+    let (high, low) = ((rest >> 32) as u32, rest as u32);
+    let quotient = high ^ high >> 16;
+    let quotient = quotient ^ quotient >> 8 ^ quotient >> 22;
+    low ^ quotient ^ quotient << 10 ^ quotient << 24
+}
+
+/// Up to seven bytes as a number, the first one highest.
+#[inline]
+fn short_word(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
+/// What a byte leaves when it is pushed on by two bytes, by three, by four and by five.
+const fn tables() -> [[u16; 256]; 4] {
+    let mut tables = [[0u16; 256]; 4];
     let mut byte = 0;
     while byte < 256 {
         let mut crc = (byte as u16) << 8;
@@ -107,7 +137,7 @@ const fn tables() -> [[u16; 256]; 8] {
         byte += 1;
     }
     let mut table = 1;
-    while table < 8 {
+    while table < 4 {
         let mut byte = 0;
         while byte < 256 {
             let before = tables[table - 1][byte];
@@ -143,6 +173,19 @@ mod tests {
             for to in from..bytes.len() {
                 assert_eq!(crc16(&bytes[from..to]), crc16_slow(&bytes[from..to]), "{from}..{to}");
             }
+        }
+    }
+
+    #[test]
+    fn a_tag_is_seen_wherever_it_stands() {
+        for length in 3..80usize {
+            for open in 0..length - 2 {
+                let mut key = vec![b'z'; length];
+                key[open] = b'{';
+                key[length - 1] = b'}';
+                assert_eq!(slot_of(&key), crc16(&key[open + 1..length - 1]) % SLOTS, "{length} {open}");
+            }
+            assert_eq!(slot_of(&vec![b'|'; length]), crc16(&vec![b'|'; length]) % SLOTS, "{length}");
         }
     }
 

@@ -16,6 +16,7 @@ use crate::index::Entries;
 use crate::locate::{Hasher, Located};
 use crate::record::{KEY_BYTES_MAX, KIND_FIXED, KIND_LEAK, KIND_LEAK_WIDE, KIND_SLIDE, KIND_TOKEN, KIND_TOKEN_WIDE};
 use crate::records::{NewState, Records, RecordsAt};
+use crate::removals::Removals;
 use crate::room::Room;
 use crate::slots::{SlotState, Slots};
 use crate::stats::{StepMeter, StoreStats};
@@ -91,6 +92,7 @@ pub struct Store {
     /// Where the sweep goes on: a page, and a block in it.
     pub(crate) sweep_page: u32,
     pub(crate) sweep_block: usize,
+    pub(crate) removals: Removals,
     pub(crate) meter: StepMeter,
     pub(crate) stats: StoreStats,
 }
@@ -109,6 +111,7 @@ impl Store {
             index_bytes: 0,
             sweep_page: 0,
             sweep_block: 0,
+            removals: Removals::new(),
             meter: StepMeter::new(),
             stats: StoreStats::default(),
         }
@@ -125,7 +128,7 @@ impl Store {
     }
 
     /// Begins to load what [`Store::find`] will read. Changes nothing, so it may be wrong about the key.
-    #[inline]
+    #[inline(always)]
     pub fn prefetch(&self, at: Located) {
         let Some(slot) = self.slots.get(at.slot) else { return };
         // The first entry with the right tag is the key's own in all but one of some hundred cases.
@@ -138,7 +141,12 @@ impl Store {
     #[inline]
     pub fn find(&mut self, at: Located, key: &[u8], now: Micros) -> Option<RecordId> {
         let records = &self.records;
-        let id = self.slots.get(at.slot)?.index.find(at.hash, |id| records.is_of(id, key))?;
+        let index = &self.slots.get(at.slot)?.index;
+        // The first entry with the right tag is mostly the key's, and a probe that looks at no record is the quicker.
+        let id = match index.find(at.hash, |_| true)? {
+            first if records.is_of(first, key) => first,
+            _ => index.find(at.hash, |id| records.is_of(id, key))?,
+        };
         if records.is_expired(id, now) {
             self.drop_record(at, id);
             self.stats.expired += 1;
@@ -296,8 +304,20 @@ impl Store {
     pub fn remove(&mut self, at: Located, id: RecordId) {
         if self.drop_record(at, id.0) {
             self.stats.removed += 1;
+            self.removals.note(at);
             self.touch(at);
         }
+    }
+
+    /// How many keys were removed since the store was made: a mark for [`Store::removed_since`].
+    pub fn removals(&self) -> u64 {
+        self.removals.count()
+    }
+
+    /// Whether the key at `at` was removed since that mark, by a call or to make room, so that what lies there now is
+    /// another record. Yes also where that is no longer known.
+    pub fn removed_since(&self, mark: u64, at: Located) -> bool {
+        self.removals.since(mark, at)
     }
 
     /// Takes a record out of the index and frees it. False if the index does not name it.

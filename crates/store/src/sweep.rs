@@ -99,6 +99,7 @@ impl Store {
         self.sweep_page = 0;
         self.sweep_block = 0;
         self.stats.keys = 0;
+        self.removals.note_all();
         self.stats.removed += keys;
         self.meter.end(begun);
         keys
@@ -113,6 +114,7 @@ impl Store {
             self.grave.add_orphans(std::mem::replace(&mut header.index, Index::new()));
             self.stats.keys -= keys;
             self.stats.removed += keys;
+            self.removals.note_all();
         }
         keys
     }

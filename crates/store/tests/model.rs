@@ -5,8 +5,10 @@
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use tollgate_limits::{Change, Fixed, LogChange, Micros, Policy, Slide, StateRef, Under, Window};
-use tollgate_store::{Eviction, Located, SLOTS, Saved, Store, StoreConfig};
+use tollgate_limits::{
+    Ask, Change, Fixed, LogChange, Micros, Mode, Policy, Rate, Slide, StateRef, Under, Window, decide,
+};
+use tollgate_store::{ChargeError, Charged, Eviction, KEY_BYTES_MAX, Located, SLOTS, Saved, Store, StoreConfig};
 
 const START: Micros = 1_577_836_800_000_000;
 
@@ -278,4 +280,108 @@ proptest! {
         prop_assert_eq!(pair.store.stats().log_bytes, 0);
         prop_assert_eq!(pair.store.stats().policies, 0);
     }
+}
+
+/// What [`Store::charge`] stands for, step by step.
+fn charge_by_steps(store: &mut Store, at: Located, key: &[u8], ask: &Ask, now: Micros) -> Result<Charged, ChargeError> {
+    let Some(id) = store.find(at, key, now) else {
+        let outcome = decide(None, ask, now).unwrap();
+        if outcome.change != Change::Keep {
+            store.insert(at, key, &ask.policy, &outcome.change, now).map_err(|_| ChargeError::OutOfMemory)?;
+        }
+        return Ok(Charged { decision: outcome.decision, hit: false });
+    };
+    let outcome = decide(store.limit(id), ask, now).ok_or(ChargeError::WrongType)?;
+    if outcome.change != Change::Keep {
+        store.apply(at, id, &ask.policy, &outcome.change);
+    }
+    Ok(Charged { decision: outcome.decision, hit: true })
+}
+
+/// One call, and how far time goes on before it.
+#[derive(Clone, Copy, Debug)]
+struct Timed {
+    key: usize,
+    ask: Ask,
+    micros_before: u64,
+}
+
+fn timed_calls() -> impl Strategy<Value = Vec<Timed>> {
+    let limit = prop_oneof![4 => Just(20u64), 1 => 0..40u64, 1 => Just(1_000_000_000_000)];
+    let window = prop_oneof![8 => Just(1_000_000u64), 1 => Just(1_000), 1 => Just(1_700_000)];
+    let policy = (limit, window, 0..20u8).prop_map(|(limit, micros, algorithm)| {
+        let window = Window::new(micros).unwrap();
+        let rate = Rate::new(limit.clamp(1, 1_000), u128::from(micros)).unwrap();
+        match algorithm {
+            0 => Policy::Token { capacity: limit, rate },
+            1 => Policy::Fixed { limit, window },
+            2 => Policy::Log { limit: limit.min(40), window },
+            3 => Policy::Leak { capacity: limit, rate },
+            _ => Policy::Slide { limit, window },
+        }
+    });
+    let cost = prop_oneof![8 => Just(1u64), 2 => 0..25u64, 1 => Just(1_000_000_000_000)];
+    let mode =
+        prop_oneof![12 => Just(Mode::Charge), 1 => Just(Mode::Peek), 1 => Just(Mode::Partial), 1 => Just(Mode::Refund)];
+    let micros_before = prop_oneof![6 => Just(0u64), 6 => 0..200_000u64, 2 => 0..3_000_000u64, 1 => Just(1_000_000)];
+    let call = (0..12usize, policy, cost, mode, micros_before);
+    let call = call.prop_map(|(key, policy, cost, mode, micros_before)| {
+        let mode = if matches!(policy, Policy::Leak { .. }) { Mode::Charge } else { mode };
+        Timed { key, ask: Ask { policy, cost, mode }, micros_before }
+    });
+    prop::collection::vec(call, 1..300)
+}
+
+/// Keys of one slot that the index cannot tell apart by their tags, the seven highest bits of the hash: the first that
+/// a probe meets is mostly another one.
+fn keys_of_one_tag(store: &Store, count: usize) -> Vec<Vec<u8>> {
+    let keys = (0..).map(|number: u32| format!("{{hot}}{number}").into_bytes());
+    keys.filter(|key| store.hasher().locate(key).hash >> 57 == 5).take(count).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn a_charge_is_its_steps(calls in timed_calls(), crowd in any::<bool>()) {
+        let mut quick = Store::new(config(1, 0, Eviction::NoEviction));
+        let mut slow = Store::new(config(1, 0, Eviction::NoEviction));
+        let keys = if crowd { keys_of_one_tag(&quick, 12) } else { (0..12).map(key_bytes).collect() };
+        let mut now = START;
+        for call in &calls {
+            now += call.micros_before;
+            let key = &keys[call.key];
+            let at = quick.hasher().locate(key);
+            let expected = charge_by_steps(&mut slow, at, key, &call.ask, now);
+            prop_assert_eq!(quick.charge(at, key, &call.ask, now), expected, "{:?}", call);
+            prop_assert_eq!(quick.slot_version(at.slot), slow.slot_version(at.slot));
+            let (quick_id, slow_id) = (quick.find(at, key, now), slow.find(at, key, now));
+            prop_assert_eq!(quick_id, slow_id);
+            if let (Some(quick_id), Some(slow_id)) = (quick_id, slow_id) {
+                prop_assert!(quick.is_same(quick_id, &slow.save(slow_id)));
+                prop_assert_eq!(quick.is_dirty(quick_id), slow.is_dirty(slow_id));
+                if call.micros_before % 2 == 0 {
+                    quick.clear_dirty(quick_id);
+                    slow.clear_dirty(slow_id);
+                }
+            }
+            prop_assert_eq!(quick.stats(), slow.stats());
+        }
+    }
+}
+
+#[test]
+fn a_charge_says_why_it_was_not_decided() {
+    let mut store = Store::new(config(1, 0, Eviction::NoEviction));
+    let window = Window::new(1_000_000).unwrap();
+    let ask = |policy| Ask { policy, cost: 1, mode: Mode::Charge };
+    let (slide, fixed) = (ask(Policy::Slide { limit: 5, window }), ask(Policy::Fixed { limit: 5, window }));
+    let at = store.hasher().locate(b"key");
+    assert!(store.charge(at, b"key", &fixed, START).is_ok_and(|charged| !charged.hit));
+    let version = store.slot_version(at.slot);
+    assert_eq!(store.charge(at, b"key", &slide, START), Err(ChargeError::WrongType));
+    assert_eq!(store.slot_version(at.slot), version);
+    let long = vec![b'x'; KEY_BYTES_MAX + 1];
+    let at = store.hasher().locate(&long);
+    assert_eq!(store.charge(at, &long, &slide, START), Err(ChargeError::OutOfMemory));
 }
