@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import termios
 import subprocess
@@ -105,13 +106,24 @@ class Terminal:
         self.shown = self.shown[found.end() :]
 
     def end(self) -> int:
-        self.type("quit\r")
+        """Types quit until it is heard: redis-cli drops what is typed while it changes the terminal's mode."""
+        deadline = time.monotonic() + SECONDS
         try:
-            while os.read(self.file, 65_536):
-                pass
+            while time.monotonic() < deadline:
+                self.type("quit\r")
+                while select.select([self.file], [], [], 0.5)[0]:
+                    if not os.read(self.file, 65_536):
+                        break
         except OSError:
+            # The terminal's other end is closed: it has ended.
             pass
-        _, status = os.waitpid(self.pid, 0)
+        ended, status = os.waitpid(self.pid, os.WNOHANG)
+        while not ended and time.monotonic() < deadline:
+            select.select([], [], [], 0.01)
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+        if not ended:
+            os.kill(self.pid, signal.SIGKILL)
+            _, status = os.waitpid(self.pid, 0)
         os.close(self.file)
         return os.waitstatus_to_exitcode(status)
 

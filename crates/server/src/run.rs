@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::LocalOptions;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tollgate_engine::core::{Core, Parts};
 use tollgate_engine::counters::{Counters, Merged};
 use tollgate_engine::registry::rows;
@@ -30,6 +30,8 @@ const TICK: Duration = Duration::from_millis(100);
 const TICKS_PER_SWEEP: u64 = 80;
 /// Records that one step of a sweep looks at: some tens of microseconds.
 const SWEEP_STEP: usize = 1_000;
+/// Slot headers and the first pages take about this much of a core's memory bound.
+const MEMORY_PER_CORE_MIN: u64 = 4 * 1024 * 1024;
 /// After the word to stop, running batches get this long.
 const STOP_TIME: Duration = Duration::from_secs(2);
 
@@ -66,10 +68,17 @@ pub enum StartError {
 /// # Errors
 /// What keeps the server from starting: nothing is left behind then. Or a core has failed.
 pub fn run(config: Config) -> Result<(), StartError> {
+    // Before anything can be reached: a signal that comes while the server starts must not kill it half way.
+    let signals = Signals::watch().map_err(StartError::Thread)?;
     let directory = config.dir.as_deref().map(Directory::take).transpose()?;
     let clients_max = make_room_for(config.clients_max);
     if clients_max < config.clients_max {
         tracing::warn!(clients_max, "the limit on open files leaves room for fewer clients than maxclients");
+    }
+    if config.memory_max_bytes > 0
+        && config.memory_max_bytes < MEMORY_PER_CORE_MIN.saturating_mul(u64::try_from(config.cores).unwrap_or(1))
+    {
+        tracing::warn!("maxmemory is below 4 MiB a core: tables and pages take most of it, few keys will fit");
     }
     let listeners = Listeners::open(&config)?;
     let config = Config { port: listeners.port, ..config };
@@ -80,6 +89,7 @@ pub fn run(config: Config) -> Result<(), StartError> {
     let threads = start_cores(&hub, listeners)?;
     Banner::new(&hub.config, hub.settings.port, address).show(hub.config.log_format);
     ready.store(true, Ordering::Release);
+    signals.wait(&hub);
     let failed = threads.into_iter().map(JoinHandle::join).filter(Result::is_err).count();
     ready.store(false, Ordering::Release);
     if let Some(path) = &hub.config.unix_socket {
@@ -181,6 +191,46 @@ fn metrics(hub: &Hub) -> String {
     text
 }
 
+/// The signals that end the process in order.
+struct Signals {
+    runtime: tokio::runtime::Runtime,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn watch() -> io::Result<Signals> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let context = runtime.enter();
+        let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        drop(context);
+        Ok(Signals { runtime, terminate, interrupt })
+    }
+
+    /// Waits for a signal, or for the word to stop from elsewhere, and passes it on to all cores.
+    fn wait(self, hub: &Hub) {
+        let Signals { runtime, mut terminate, mut interrupt } = self;
+        let mut stopping = hub.stopping();
+        runtime.block_on(async {
+            tokio::select! {
+                _ = terminate.recv() => tracing::info!("stopping on SIGTERM"),
+                _ = interrupt.recv() => tracing::info!("stopping on SIGINT"),
+                _ = stopping.wait_for(|stop| *stop) => tracing::info!("stopping"),
+            }
+        });
+        hub.stop();
+    }
+}
+
+/// Stops all cores when one ends, for whatever reason: a server that lacks a core lacks its keys.
+struct StopAll(Arc<Hub>);
+
+impl Drop for StopAll {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
 /// What a core's thread starts with.
 struct Start {
     hub: Arc<Hub>,
@@ -216,6 +266,7 @@ fn start_cores(hub: &Arc<Hub>, listeners: Listeners) -> Result<Vec<JoinHandle<()
 
 fn run_core(start: Start) {
     let index = usize::from(start.store.core);
+    let _stop_all = StopAll(start.hub.clone());
     if let Some(cpu) = start.cpu
         && let Err(error) = affinity::bind_thread_to(cpu)
     {
@@ -229,10 +280,7 @@ fn run_core(start: Start) {
         .build_local(LocalOptions::default());
     match runtime {
         Ok(runtime) => runtime.block_on(serve(start)),
-        Err(error) => {
-            tracing::error!(%error, "cannot start a core");
-            start.hub.stop();
-        }
+        Err(error) => tracing::error!(%error, "cannot start a core"),
     }
 }
 
@@ -251,9 +299,6 @@ async fn serve(start: Start) {
         tasks.push(tokio::task::spawn_local(accept::accept_unix(worker.clone(), listener)));
     }
     tasks.push(tokio::task::spawn_local(tick(worker.clone())));
-    if worker.index == 0 {
-        tasks.push(tokio::task::spawn_local(watch_signals(hub.clone())));
-    }
     // An error means that the sender is gone, which it cannot be while the hub is held here.
     let _ = stopping.wait_for(|stop| *stop).await;
     // No new connections; what runs may finish, here and, through the postman, for other cores.
@@ -295,17 +340,4 @@ async fn tick(worker: Rc<Worker>) {
             tokio::task::yield_now().await;
         }
     }
-}
-
-async fn watch_signals(hub: Arc<Hub>) {
-    let (terminate, interrupt) = match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
-        (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
-        (Err(error), _) | (_, Err(error)) => return tracing::error!(%error, "cannot watch for signals"),
-    };
-    let (mut terminate, mut interrupt) = (terminate, interrupt);
-    tokio::select! {
-        _ = terminate.recv() => tracing::info!("stopping on SIGTERM"),
-        _ = interrupt.recv() => tracing::info!("stopping on SIGINT"),
-    }
-    hub.stop();
 }
