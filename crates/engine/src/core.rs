@@ -3,7 +3,7 @@
 use crate::command::Handler;
 use crate::counters::Counters;
 use crate::failure::Failure;
-use crate::policy_memo::{PolicyMemo, Words};
+use crate::policy_memo::PolicyMemo;
 use crate::registry::{Entry, Registry, registry};
 use crate::session::{Client, Session};
 use crate::settings::Settings;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tollgate_limits::{Ask, Decision, Micros, Mode};
 use tollgate_resp::Reply;
-use tollgate_store::{Located, Store, StoreConfig};
+use tollgate_store::{ChargeError, Charged, Located, Store, StoreConfig};
 
 /// What a core is made of.
 pub struct Parts {
@@ -75,7 +75,7 @@ impl Core {
     }
 
     /// Runs a command that travels to its key, on the core that owns it.
-    #[inline]
+    #[inline(always)]
     pub fn run_key(&mut self, entry: &Entry, call: &Call<'_>, reply: &mut Reply<'_>) {
         self.counters.ran(entry.index);
         match entry.run {
@@ -85,6 +85,7 @@ impl Core {
     }
 
     /// Runs a command for several keys that all lie on this core.
+    #[inline(never)]
     fn run_whole(&mut self, entry: &Entry, call: &Call<'_>, reply: &mut Reply<'_>) {
         match entry.command.handler {
             Handler::Key(run) => run(self, call, reply),
@@ -109,14 +110,29 @@ impl Core {
 
     /// One call on one limit: read, compute and write in one uninterrupted step.
     pub fn limit(&mut self, at: Located, key: &[u8], ask: &Ask, now: Micros) -> Result<Decision, Failure> {
-        charge(&mut self.store, &self.counters, at, key, ask, now)
+        let charged = self.store.charge(at, key, ask, now);
+        self.counted(ask, charged)
     }
 
-    /// A plain call of cost 1 under a policy that was named by the same words before. `None` if it was not.
+    /// As [`Core::limit`], for what is known not to be the common call.
+    pub fn limit_uncommon(&mut self, call: &Call<'_>, ask: &Ask) -> Result<Decision, Failure> {
+        let charged = self.store.charge_uncommon(call.at, call.key(), ask, call.now);
+        self.counted(ask, charged)
+    }
+
+    /// Counts what a call came to.
     #[inline]
-    pub fn limit_as_before(&mut self, words: &Words, call: &Call<'_>) -> Option<Result<Decision, Failure>> {
-        let ask = self.memo.get(words)?;
-        Some(charge(&mut self.store, &self.counters, call.at, call.key(), ask, call.now))
+    fn counted(&self, ask: &Ask, charged: Result<Charged, ChargeError>) -> Result<Decision, Failure> {
+        // A key of another algorithm was found, and one that is refused for memory was not.
+        let hit = charged.map_or_else(|error| error == ChargeError::WrongType, |charged| charged.hit);
+        let looked_up = if hit { &self.counters.keyspace_hits } else { &self.counters.keyspace_misses };
+        looked_up.add(1);
+        let decision = charged?.decision;
+        // A look and a refund decide nothing about anybody.
+        if matches!(ask.mode, Mode::Charge | Mode::Partial) {
+            self.counters.decided(ask.policy.algorithm(), decision.allowed > 0 || ask.cost == 0);
+        }
+        Ok(decision)
     }
 
     /// Brings the gauges up to date: once a batch and at each tick.
@@ -129,24 +145,4 @@ impl Core {
         self.counters.evicted_units.set(stats.evicted_units);
         self.counters.store_longest_step_us.set(stats.longest_step_us);
     }
-}
-
-#[inline]
-fn charge(
-    store: &mut Store,
-    counters: &Counters,
-    at: Located,
-    key: &[u8],
-    ask: &Ask,
-    now: Micros,
-) -> Result<Decision, Failure> {
-    let charged = store.charge(at, key, ask, now).map_err(Failure::from)?;
-    let looked_up = if charged.hit { &counters.keyspace_hits } else { &counters.keyspace_misses };
-    looked_up.add(1);
-    let decision = charged.decision;
-    // A look and a refund decide nothing about anybody.
-    if matches!(ask.mode, Mode::Charge | Mode::Partial) {
-        counters.decided(ask.policy.algorithm(), decision.allowed > 0 || ask.cost == 0);
-    }
-    Ok(decision)
 }

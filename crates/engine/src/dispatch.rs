@@ -64,26 +64,17 @@ impl Dispatcher {
 
     /// Checks a whole command but for its session's rights ([`may_run`]), so that keys of a batch can be located and
     /// fetched before the first command of it runs. `None` if it cannot run: [`Dispatcher::refusal`] says why.
-    #[inline]
     pub fn check(&self, args: Args<'_>) -> Option<Ready> {
         let Found::Row(entry) = self.registry.find(args) else { return None };
         if !entry.accepts(args.len()) {
             return None;
         }
-        if entry.route == Route::Key {
-            let key = args.get(1).unwrap_or_default();
-            if key.len() > KEY_BYTES_MAX {
-                return None;
-            }
-            let at = self.hasher.locate(key);
-            return Some(Ready { entry, way: Way::To(owner(at.slot, self.cores)), at });
-        }
-        self.check_others(entry, args)
-    }
-
-    fn check_others(&self, entry: &'static Entry, args: Args<'_>) -> Option<Ready> {
         let way = match entry.route {
-            Route::Any | Route::Key => Way::Here,
+            Route::Key => {
+                let (core, at) = self.place(entry, args)?;
+                return Some(Ready { entry, way: Way::To(core), at });
+            }
+            Route::Any => Way::Here,
             Route::Process => Way::Process,
             Route::Every => Way::Every,
             Route::Cursor => Way::Cursor,
@@ -91,6 +82,18 @@ impl Dispatcher {
             Route::All => return self.check_keys(entry, args, Way::AllOrNothing),
         };
         Some(Ready { entry, way, at: NOWHERE })
+    }
+
+    /// [`Dispatcher::check`] for a command for one key whose row is known: its core, and where the key lies. `None` if
+    /// it cannot run.
+    #[inline(always)]
+    pub fn place(&self, entry: &Entry, args: Args<'_>) -> Option<(u16, Located)> {
+        let key = args.get(1)?;
+        if !entry.accepts(args.len()) || key.len() > KEY_BYTES_MAX {
+            return None;
+        }
+        let at = self.hasher.locate(key);
+        Some((owner(at.slot, self.cores), at))
     }
 
     /// If all keys lie on one core, the command goes there whole.

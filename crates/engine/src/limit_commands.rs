@@ -3,14 +3,27 @@
 use crate::call::Call;
 use crate::core::Core;
 use crate::failure::Failure;
-use crate::policy_memo::Words;
+use crate::policy_memo::{PolicyMemo, Words};
 use crate::settings::Settings;
 use tollgate_limits::{Algorithm, Ask, Decision, Mode, Policy, Retry, parse_amount, parse_rate, parse_window};
 use tollgate_resp::{Args, Reply, printable};
 
 /// RL.SLIDE.
+///
+/// The common call is answered in one pass, in line: plain, under a policy that was named before, on a key that is
+/// there, and admitted.
 pub fn slide(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
-    run(core, Algorithm::Slide, call, reply);
+    let Some(ask) = recall_plain(&core.memo, Algorithm::Slide, call.args) else {
+        return read_and_run(core, Algorithm::Slide, call, reply);
+    };
+    match core.store.charge_common(call.at, call.key(), ask, call.now) {
+        Some(admitted) => {
+            core.counters.keyspace_hits.add(1);
+            core.counters.decided(Algorithm::Slide, true);
+            reply.admitted(admitted.limit, admitted.remaining, admitted.reset_ms);
+        }
+        None => run_recalled(core, *ask, call, reply),
+    }
 }
 
 /// RL.TOKEN.
@@ -33,17 +46,33 @@ pub fn leak(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
     run(core, Algorithm::Leak, call, reply);
 }
 
-#[inline]
 fn run(core: &mut Core, algorithm: Algorithm, call: &Call<'_>, reply: &mut Reply<'_>) {
-    // The plain call under a policy that was named before: nothing is read, nothing is copied.
-    if call.args.len() == 4
-        && let Some(words) = Words::new(algorithm, call.argument(2), call.argument(3))
-        && let Some(decision) = core.limit_as_before(&words, call)
-    {
-        return answer(core, decision, reply);
+    match recall_plain(&core.memo, algorithm, call.args) {
+        Some(ask) => run_recalled(core, *ask, call, reply),
+        None => read_and_run(core, algorithm, call, reply),
     }
+}
+
+/// The plain call, of cost 1 and without options, if its policy was named by the same words before.
+#[inline(always)]
+fn recall_plain<'a>(memo: &'a PolicyMemo, algorithm: Algorithm, args: Args<'_>) -> Option<&'a Ask> {
+    if args.len() != 4 {
+        return None;
+    }
+    memo.get(&Words::new(algorithm, args.stretch(2)?)?)
+}
+
+#[inline(never)]
+fn read_and_run(core: &mut Core, algorithm: Algorithm, call: &Call<'_>, reply: &mut Reply<'_>) {
     let decision =
         parse_ask(core, algorithm, call.args).and_then(|ask| core.limit(call.at, call.key(), &ask, call.now));
+    answer(core, decision, reply);
+}
+
+/// The call that is plain and yet not the common one.
+#[inline(never)]
+fn run_recalled(core: &mut Core, ask: Ask, call: &Call<'_>, reply: &mut Reply<'_>) {
+    let decision = core.limit_uncommon(call, &ask);
     answer(core, decision, reply);
 }
 
@@ -93,7 +122,7 @@ pub fn integer(value: u64) -> i64 {
 
 /// `name key limit window [COST n] [PEEK | PARTIAL | REFUND]`.
 fn parse_ask(core: &mut Core, algorithm: Algorithm, args: Args<'_>) -> Result<Ask, Failure> {
-    let policy = recall_policy(core, algorithm, args.get(2).unwrap_or_default(), args.get(3).unwrap_or_default())?;
+    let policy = recall_policy(core, algorithm, args)?;
     if args.len() == 4 {
         return Ok(Ask { policy, cost: 1, mode: Mode::Charge });
     }
@@ -154,11 +183,12 @@ const fn mode_word(mode: Mode) -> &'static str {
 }
 
 /// As [`parse_policy`], for words that were likely just read.
-fn recall_policy(core: &mut Core, algorithm: Algorithm, first: &[u8], second: &[u8]) -> Result<Policy, Failure> {
-    let words = Words::new(algorithm, first, second);
+fn recall_policy(core: &mut Core, algorithm: Algorithm, args: Args<'_>) -> Result<Policy, Failure> {
+    let words = args.stretch(2).and_then(|words| Words::new(algorithm, words));
     if let Some(ask) = words.as_ref().and_then(|words| core.memo.get(words)) {
         return Ok(ask.policy);
     }
+    let (first, second) = (args.get(2).unwrap_or_default(), args.get(3).unwrap_or_default());
     let policy = parse_policy(&core.settings, algorithm, first, second)?;
     if let Some(words) = words {
         core.memo.put(words, policy);

@@ -67,6 +67,44 @@ impl Entry {
     }
 }
 
+/// The row for one key that a name was last found to stand for, under the very bytes of that name: a client sends the
+/// same command again and again, and two comparisons are less than folding, hashing and looking up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Recent {
+    first: u64,
+    last: u64,
+    /// 0 before there is a row.
+    length: usize,
+    entry: Option<&'static Entry>,
+}
+
+impl Recent {
+    /// The row, if this is its name in the same spelling. Names below eight bytes are always found the long way.
+    #[inline(always)]
+    pub fn recall(&self, name: &[u8]) -> Option<&'static Entry> {
+        let (first, last) = (name.first_chunk::<8>()?, name.last_chunk::<8>()?);
+        if name.len() != self.length
+            || u64::from_le_bytes(*first) != self.first
+            || u64::from_le_bytes(*last) != self.last
+        {
+            return None;
+        }
+        self.entry
+    }
+
+    /// Keeps what `name` was found to stand for. Only commands for one key are kept: they are what is sent in great
+    /// numbers, and none of them is a container, whose name alone does not say which row is meant.
+    pub fn note(&mut self, name: &[u8], entry: &'static Entry) {
+        if let (Some(first), Some(last)) = (name.first_chunk::<8>(), name.last_chunk::<8>())
+            && name.len() <= NAME_BYTES_MAX
+            && entry.route == Route::Key
+        {
+            let (first, last) = (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
+            *self = Recent { first, last, length: name.len(), entry: Some(entry) };
+        }
+    }
+}
+
 /// What a name stands for.
 #[derive(Clone, Copy, Debug)]
 pub enum Found {
@@ -228,6 +266,24 @@ mod tests {
             for spelled in [name.to_owned(), name.to_ascii_uppercase()] {
                 assert_eq!(registry().find_name(spelled.as_bytes()).unwrap().command.name, name);
             }
+        }
+    }
+
+    #[test]
+    fn what_was_found_last_is_recalled_by_its_own_name_only() {
+        let names = || registry().top_level().map(|entry| entry.command.name);
+        for kept in names() {
+            let mut recent = Recent::default();
+            assert!(recent.recall(kept.as_bytes()).is_none());
+            let entry = registry().find_name(kept.as_bytes()).unwrap();
+            recent.note(kept.as_bytes(), entry);
+            let is_kept = entry.route == Route::Key && kept.len() >= 8;
+            for name in names() {
+                let recalled = recent.recall(name.as_bytes()).map(|entry| entry.command.name);
+                assert_eq!(recalled, (is_kept && name == kept).then_some(name), "{name} after {kept}");
+            }
+            assert!(recent.recall(kept.to_ascii_uppercase().as_bytes()).is_none());
+            assert!(recent.recall(b"").is_none());
         }
     }
 

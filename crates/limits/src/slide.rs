@@ -105,41 +105,47 @@ pub(crate) fn decide(stored: Option<(Window, Slide)>, window: Window, call: Call
     }
 }
 
-/// Charges the SLIDE that `words` pack: the new words, and the answer that [`crate::decide`] gives to a call in
-/// [`crate::Mode::Charge`] on a record that is kept under this very limit and window.
+/// Charges the SLIDE that `words` pack, in place: the answer that [`crate::decide`] gives to a call in
+/// [`crate::Mode::Charge`] on a record that is kept under this very limit and window. It is always admitted at once.
 ///
-/// `None` for what is not common: a call that is refused or free, a record that has outlived its time, one whose window
-/// has not begun or holds no use. [`crate::decide`] is for those.
+/// `None`, and nothing changed, for what is not common: a call that is refused or free, a record that has outlived its
+/// time, one whose window has not begun or holds no use. [`crate::decide`] is for those.
 #[inline(always)]
-pub fn charge_slide(
-    words: [u64; 2],
-    limit: u64,
-    window: Window,
-    cost: u64,
-    now: Micros,
-) -> Option<([u64; 2], Decision)> {
+pub fn charge_slide(words: &mut [u64; 2], limit: u64, window: Window, cost: u64, now: Micros) -> Option<Decision> {
     if cost == 0 || limit > AMOUNT_MAX || now > NOW_MICROS_MAX {
         return None;
     }
     let window = window.micros();
-    let Slide { index, cur, prev } = Slide::unpack(words);
+    let Slide { index, cur, prev } = Slide::unpack(*words);
     let elapsed = now.checked_sub(index.checked_mul(window)?)?;
     if cur == 0 {
         return None;
     }
-    let left = window.saturating_sub(elapsed);
-    let (words, used, left) = if left > 0 {
-        // What is admitted fits the limit and so the bits of `cur`: nothing is carried into those of `prev`.
-        let fading = if prev == 0 { 0 } else { multiply_divide(prev, left, window) };
-        ([words[0], words[1].wrapping_add(cost)], cur + fading, left)
-    } else {
-        let left = (2 * window).checked_sub(elapsed).filter(|left| *left > 0)?;
-        (Slide { index: index + 1, cur: cost, prev: cur }.pack(), multiply_divide(cur, left, window), left)
+    let left = match window.checked_sub(elapsed) {
+        Some(left) if left > 0 => left,
+        _ => return charge_next_window(words, limit, window, cost, elapsed),
     };
-    let remaining = limit.checked_sub(used)?.checked_sub(cost)?;
-    // Less than two windows, which is far below what a reply can state.
-    let reset_ms = 1 + (left + window - 1) / 1_000;
-    Some((words, Decision { allowed: 1, limit, remaining, retry: Retry::After(0), reset_ms }))
+    let fading = if prev == 0 { 0 } else { multiply_divide(prev, left, window) };
+    let remaining = limit.checked_sub(cur + fading)?.checked_sub(cost)?;
+    // What is admitted fits the limit and so the bits of `cur`: nothing is carried into those of `prev`.
+    words[1] = words[1].wrapping_add(cost);
+    Some(admitted_with(limit, remaining, left + window))
+}
+
+/// The same where `elapsed` is the time since the begin of the kept window, and that one is over.
+#[inline(never)]
+fn charge_next_window(words: &mut [u64; 2], limit: u64, window: u64, cost: u64, elapsed: u64) -> Option<Decision> {
+    let Slide { index, cur, .. } = Slide::unpack(*words);
+    let left = (2 * window).checked_sub(elapsed).filter(|left| *left > 0)?;
+    let remaining = limit.checked_sub(multiply_divide(cur, left, window))?.checked_sub(cost)?;
+    *words = Slide { index: index + 1, cur: cost, prev: cur }.pack();
+    Some(admitted_with(limit, remaining, left + window))
+}
+
+/// `reset` is in microseconds, at least one and less than two windows, which is far below what a reply can state.
+#[inline(always)]
+fn admitted_with(limit: u64, remaining: u64, reset: u64) -> Decision {
+    Decision { allowed: 1, limit, remaining, retry: Retry::After(0), reset_ms: 1 + (reset - 1) / 1_000 }
 }
 
 /// Charges `units` in the window that the record is kept in already.

@@ -158,12 +158,14 @@ fn the_short_way_answers_as_decide_does(steps: &[Step]) {
         if ask.mode != Mode::Charge || before.record.as_ref().is_some_and(|(policy, _)| *policy != ask.policy) {
             return;
         }
-        let charged = charge_slide(state.pack(), limit, window, ask.cost, now);
-        if let Some((words, answer)) = charged {
+        let mut words = state.pack();
+        let charged = charge_slide(&mut words, limit, window, ask.cost, now);
+        if let Some(answer) = charged {
             assert!(before.exists(now), "{ask:?} on {before:?} at {now}");
             assert_eq!(answer, decision, "{ask:?} on {before:?} at {now}");
             assert_eq!(after.record, Some((ask.policy, State::Slide(Slide::unpack(words)))));
         }
+        assert!(charged.is_some() || words == state.pack(), "{ask:?} on {before:?} at {now}");
         let is_common = decision.allowed == 1 && ask.cost > 0 && state.cur > 0 && before.exists(now);
         assert_eq!(charged.is_some(), is_common, "{ask:?} on {before:?} at {now}");
     });
@@ -201,8 +203,10 @@ fn the_short_way_leaves_what_is_not_common() {
         ("a limit beyond all", words(index, 1, 5), AMOUNT_MAX + 1, 1, T, false),
         ("time beyond all", words(NOW_MICROS_MAX / 1_000_000, 1, 5), limit, 1, NOW_MICROS_MAX + 1, false),
     ];
-    for (case, words, limit, cost, now, is_common) in cases {
-        assert_eq!(charge_slide(words, limit, window, cost, now).is_some(), is_common, "{case}");
+    for (case, mut words, limit, cost, now, is_common) in cases {
+        let before = words;
+        assert_eq!(charge_slide(&mut words, limit, window, cost, now).is_some(), is_common, "{case}");
+        assert_eq!(words != before, is_common, "{case}");
     }
 }
 

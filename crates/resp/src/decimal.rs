@@ -41,6 +41,33 @@ pub(crate) fn push_five(out: &mut Vec<u8>, values: [i64; 5]) {
     out.truncate(before.wrapping_add(written));
 }
 
+/// What every reply to an admitted call begins with, and room for the rest of it.
+const ADMITTED: [u8; FIVE_BYTES] = {
+    let mut text = [0; FIVE_BYTES];
+    [text[0], text[1], text[2], text[3]] = *b"*5\r\n";
+    [text[4], text[5], text[6], text[7]] = *b":1\r\n";
+    text
+};
+
+/// Appends `1, limit, remaining, 0, reset`: the reply that most calls get, of which two numbers are known.
+#[inline]
+pub(crate) fn push_admitted(out: &mut Vec<u8>, [limit, remaining, reset]: [u64; 3]) {
+    let before = out.len();
+    out.extend_from_slice(&ADMITTED);
+    let put_rest = |text: &mut [u8; FIVE_BYTES]| {
+        let end = put_line(text, 8, limit)?;
+        let end = put_line(text, end, remaining)?;
+        put(text, end, *b":0\r\n");
+        put_last_line(text, end.wrapping_add(4), reset)
+    };
+    let Some(written) = out.last_chunk_mut::<FIVE_BYTES>().and_then(put_rest) else {
+        let [limit, remaining, reset] = [limit, remaining, reset].map(|value| i64::try_from(value).unwrap_or(i64::MAX));
+        return push_five_long(out, before, [1, limit, remaining, 0, reset]);
+    };
+    // The sum is at most the length that the vector had a moment ago.
+    out.truncate(before.wrapping_add(written));
+}
+
 /// Writes the array into `text` and gives its length; `None` if a number is negative or too long for it.
 ///
 /// Not a loop: each line's place is then known to the compiler to be at most so many bytes in, all of them in the
@@ -48,6 +75,8 @@ pub(crate) fn push_five(out: &mut Vec<u8>, values: [i64; 5]) {
 #[inline]
 fn put_five(text: &mut [u8; FIVE_BYTES], [first, second, third, fourth, fifth]: [i64; 5]) -> Option<usize> {
     put(text, 0, *b"*5\r\n");
+    // A negative number becomes one that is too long.
+    let [first, second, third, fourth, fifth] = [first, second, third, fourth, fifth].map(i64::cast_unsigned);
     let end = put_line(text, 4, first)?;
     let end = put_line(text, end, second)?;
     let end = put_line(text, end, third)?;
@@ -55,9 +84,9 @@ fn put_five(text: &mut [u8; FIVE_BYTES], [first, second, third, fourth, fifth]: 
     put_last_line(text, end, fifth)
 }
 
-/// Writes one line at `at` and gives its end; `None` if the number is negative or a million or more.
-#[inline]
-fn put_line(text: &mut [u8; FIVE_BYTES], at: usize, value: i64) -> Option<usize> {
+/// Writes one line at `at` and gives its end; `None` if the number is a million or more.
+#[inline(always)]
+fn put_line(text: &mut [u8; FIVE_BYTES], at: usize, value: u64) -> Option<usize> {
     let bytes = match value {
         0..1_000 => put_small(text, at, u32::try_from(value).ok()?),
         1_000..1_000_000 => put_medium(text, at, u32::try_from(value).ok()?),
@@ -69,8 +98,8 @@ fn put_line(text: &mut [u8; FIVE_BYTES], at: usize, value: i64) -> Option<usize>
 
 /// As any line, but up to eight digits: the last number is the time until a limit is as if untouched, and with windows
 /// of hours it is the one above a million.
-#[inline]
-fn put_last_line(text: &mut [u8; FIVE_BYTES], at: usize, value: i64) -> Option<usize> {
+#[inline(always)]
+fn put_last_line(text: &mut [u8; FIVE_BYTES], at: usize, value: u64) -> Option<usize> {
     match value {
         1_000_000..100_000_000 => Some(at.wrapping_add(put_short(text, at, u32::try_from(value).ok()?))),
         _ => put_line(text, at, value),
@@ -252,6 +281,21 @@ mod tests {
             let expected = format!("{value:08}");
             let digits = (eight_digits(value) | 0x3030_3030_3030_3030).to_le_bytes();
             assert_eq!(digits, expected.as_bytes(), "{value}");
+        }
+    }
+
+    #[test]
+    fn an_admitted_call_is_answered_in_five() {
+        let numbers = [0, 9, 99, 100, 999, 1_000, 60_000, 999_999, 1_000_000, 99_999_999, 100_000_000, i64::MAX];
+        for limit in numbers {
+            for remaining in numbers {
+                for reset in numbers {
+                    let (mut admitted, mut five) = (b"+OK\r\n".to_vec(), b"+OK\r\n".to_vec());
+                    push_admitted(&mut admitted, [limit, remaining, reset].map(i64::cast_unsigned));
+                    push_five(&mut five, [1, limit, remaining, 0, reset]);
+                    assert_eq!(admitted, five);
+                }
+            }
         }
     }
 

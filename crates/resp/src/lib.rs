@@ -33,4 +33,4 @@ pub use limits::RequestLimits;
 pub use parser::{Parser, Step};
 pub use printable::printable;
 pub use reply::{Protocol, Reply};
-pub use span::{Args, OwnedArgs, Span};
+pub use span::{Args, OwnedArgs, Span, Stretch};

@@ -5,7 +5,7 @@
 
 use std::io::Write;
 
-use crate::decimal::{push_five, push_line};
+use crate::decimal::{push_admitted, push_five, push_line};
 
 /// The most bytes of the text of an error or a status. The longest of Redis's own is below 300.
 const LINE_TEXT_BYTES_MAX: usize = 1024;
@@ -28,6 +28,7 @@ pub struct Reply<'a> {
 
 impl<'a> Reply<'a> {
     /// A writer that appends to `out`.
+    #[inline(always)]
     pub fn new(out: &'a mut Vec<u8>, protocol: Protocol) -> Reply<'a> {
         Reply { out, protocol }
     }
@@ -61,6 +62,12 @@ impl<'a> Reply<'a> {
     /// An array of five integers, the reply of every limit.
     pub fn five(&mut self, values: [i64; 5]) {
         push_five(self.out, values);
+    }
+
+    /// The five integers of a call that was admitted at once: `1, limit, remaining, 0, reset_ms`.
+    #[inline]
+    pub fn admitted(&mut self, limit: u64, remaining: u64, reset_ms: u64) {
+        push_admitted(self.out, [limit, remaining, reset_ms]);
     }
 
     /// A string of any bytes.

@@ -17,6 +17,7 @@ pub struct Span {
 
 impl Span {
     /// The bytes of this span in `buffer`; empty if the span does not lie inside it.
+    #[inline(always)]
     pub fn of(self, buffer: &[u8]) -> &[u8] {
         match (usize::try_from(self.start), usize::try_from(self.end)) {
             (Ok(start), Ok(end)) => buffer.get(start..end).unwrap_or_default(),
@@ -62,11 +63,13 @@ pub struct Args<'a> {
 
 impl<'a> Args<'a> {
     /// The arguments that `spans` mark in `buffer`.
+    #[inline(always)]
     pub fn new(buffer: &'a [u8], spans: &'a [Span]) -> Args<'a> {
         Args { buffer, spans }
     }
 
     /// How many arguments there are.
+    #[inline(always)]
     pub fn len(&self) -> usize {
         self.spans.len()
     }
@@ -77,8 +80,22 @@ impl<'a> Args<'a> {
     }
 
     /// The argument at `index`, counted from 0; `None` past the last.
+    #[inline(always)]
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
         self.spans.get(index).map(|span| span.of(self.buffer))
+    }
+
+    /// The arguments at `index` and after it, as they lie in the buffer, with what lies between them. `None` if there
+    /// are not both, or if they do not lie in order.
+    #[inline(always)]
+    pub fn stretch(&self, index: usize) -> Option<Stretch<'a>> {
+        let (first, second) = (self.spans.get(index)?, self.spans.get(index.checked_add(1)?)?);
+        if first.end > second.start {
+            return None;
+        }
+        let bytes = self.buffer.get(usize::try_from(first.start).ok()?..usize::try_from(second.end).ok()?)?;
+        let (first_bytes, second_bytes) = (first.end.checked_sub(first.start)?, second.end.checked_sub(second.start)?);
+        Some(Stretch { bytes, first_bytes, second_bytes })
     }
 
     /// All arguments in order.
@@ -91,6 +108,17 @@ impl<'a> Args<'a> {
     pub fn tail(&self, from: usize) -> Args<'a> {
         Args { buffer: self.buffer, spans: self.spans.get(from..).unwrap_or_default() }
     }
+}
+
+/// Two arguments that follow each other, in one piece. Two stretches that are equal hold the same two arguments.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Stretch<'a> {
+    /// From the first byte of the one to the last byte of the other.
+    pub bytes: &'a [u8],
+    /// Bytes of the first argument.
+    pub first_bytes: u32,
+    /// Bytes of the second argument.
+    pub second_bytes: u32,
 }
 
 /// The name and the number of arguments, never the arguments: they may hold a password.
@@ -177,6 +205,19 @@ mod tests {
         assert_eq!(args.iter().collect::<Vec<_>>(), [&b"GET"[..], b"k", b""]);
         assert_eq!(args.tail(1).iter().collect::<Vec<_>>(), [&b"k"[..], b""]);
         assert!(args.tail(3).is_empty() && args.tail(99).is_empty());
+    }
+
+    #[test]
+    fn a_stretch_holds_two_arguments_and_what_is_between() {
+        let spans = [(0, 3), (5, 7), (8, 8), (4, 6), (6, 4), (9, 10)].map(|(start, end)| Span { start, end });
+        let args = Args::new(b"100, 60 x", &spans);
+        let stretch = |index| args.stretch(index).map(|found| (found.bytes, found.first_bytes, found.second_bytes));
+        assert_eq!(stretch(0), Some((&b"100, 60"[..], 3, 2)));
+        assert_eq!(stretch(1), Some((&b"60 "[..], 2, 0)));
+        assert_eq!(
+            (stretch(2), stretch(3), stretch(4), stretch(5), stretch(usize::MAX)),
+            (None, None, None, None, None)
+        );
     }
 
     #[test]

@@ -3,40 +3,47 @@
 //! A random key is a cache miss, and several misses that do not wait for one another cost little more than one. So all
 //! keys of a batch are located and their records fetched first, and only then are the commands run, in order.
 
-use tollgate_engine::dispatch::{Dispatcher, Ready};
+use tollgate_engine::dispatch::{Dispatcher, Ready, Way};
+use tollgate_engine::registry::{Entry, Recent};
 use tollgate_resp::{Args, OwnedArgs, Parser, ProtocolError, Span, Step};
+use tollgate_store::Located;
 
 /// The most commands of a batch: enough for the misses to overlap, few enough that what was fetched is still in the
 /// cache when its turn comes.
 pub const BATCH_COMMANDS_MAX: usize = 64;
 
-/// One command of a batch. Small, since every command makes one: what is rare lies in the batch's side lists.
-pub struct Item {
-    first_span: u32,
-    end_span: u32,
-    /// What is to be done with it.
-    pub kind: Kind,
-}
-
-/// What is to be done with a command.
+/// One command of a batch. Half a cache line, since every command makes one: what is rare lies in the batch's side
+/// lists.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
-    /// Run it.
-    Run(Ready),
-    /// Run it, with arguments that do not lie in the buffer: their place in the side list.
-    RunOwned(Ready, usize),
-    /// Answer an error: its place in the side list.
-    Refuse(usize),
+pub struct Item {
+    /// The command's row. `None`: it is answered with an error, whose text is number `first` of the refusals.
+    entry: Option<&'static Entry>,
+    hash: u64,
+    slot: u16,
+    way: Way,
+    /// The arguments: spans `first` to `end`. An `end` of zero, which no arguments have: number `first` of the owned.
+    first: u32,
+    end: u32,
 }
 
-impl Kind {
-    /// What is to be run.
-    #[inline]
-    pub fn ready(&self) -> Option<&Ready> {
-        match self {
-            Kind::Run(ready) | Kind::RunOwned(ready, _) => Some(ready),
-            Kind::Refuse(_) => None,
-        }
+const _: () = assert!(size_of::<Item>() <= 32);
+
+impl Item {
+    #[inline(always)]
+    fn new(ready: Ready, first: usize, end: usize) -> Item {
+        let Ready { entry, way, at } = ready;
+        Item { entry: Some(entry), hash: at.hash, slot: at.slot, way, first: index(first), end: index(end) }
+    }
+
+    fn refused(place: usize) -> Item {
+        Item { entry: None, hash: 0, slot: 0, way: Way::Here, first: index(place), end: 0 }
+    }
+
+    /// What is to be run. `None`: an error is to be answered, [`Batch::refusal`].
+    #[inline(always)]
+    pub fn ready(&self) -> Option<Ready> {
+        let at = Located { slot: self.slot, hash: self.hash };
+        self.entry.map(|entry| Ready { entry, way: self.way, at })
     }
 }
 
@@ -60,6 +67,7 @@ pub struct Batch {
     pub items: Vec<Item>,
     owned: Vec<OwnedArgs>,
     refusals: Vec<String>,
+    recent: Recent,
 }
 
 impl Batch {
@@ -81,26 +89,11 @@ impl Batch {
             match parser.step(buffer, *start, &mut self.spans) {
                 Ok(Step::Command { end }) => {
                     *start = end;
-                    let end_span = self.spans.len();
-                    // An empty command is skipped without an answer, as in Redis.
-                    if end_span > first_span {
-                        let args = Args::new(buffer, self.spans.get(first_span..end_span).unwrap_or_default());
-                        let kind = match dispatcher.check(args) {
-                            Some(ready) => Kind::Run(ready),
-                            None => refuse(&mut self.refusals, dispatcher, args),
-                        };
-                        let item = Item { first_span: index(first_span), end_span: index(end_span), kind };
-                        self.items.push(item);
-                    }
+                    self.add(dispatcher, buffer, first_span);
                 }
                 Ok(Step::Inline { end, arguments }) => {
                     *start = end;
-                    let kind = match dispatcher.check(arguments.args()) {
-                        Some(ready) => Kind::RunOwned(ready, self.owned.len()),
-                        None => refuse(&mut self.refusals, dispatcher, arguments.args()),
-                    };
-                    self.owned.push(arguments);
-                    self.items.push(Item { first_span: 0, end_span: 0, kind });
+                    self.add_owned(dispatcher, arguments);
                 }
                 Ok(Step::Discarded { end, done }) => {
                     *start = end;
@@ -118,32 +111,127 @@ impl Batch {
     /// The arguments of a command of this batch.
     #[inline]
     pub fn args<'a>(&'a self, buffer: &'a [u8], item: &Item) -> Args<'a> {
-        if let Kind::RunOwned(_, place) = item.kind {
-            return self.owned.get(place).map(OwnedArgs::args).unwrap_or(Args::new(&[], &[]));
+        let (first, end) = (usize_of(item.first), usize_of(item.end));
+        match self.spans.get(first..end) {
+            Some(spans) if end > 0 => Args::new(buffer, spans),
+            _ => self.owned.get(first).map(OwnedArgs::args).unwrap_or(Args::new(&[], &[])),
         }
-        let range = usize_of(item.first_span)..usize_of(item.end_span);
-        Args::new(buffer, self.spans.get(range).unwrap_or_default())
     }
 
-    /// The text of an error.
-    pub fn refusal(&self, place: usize) -> &str {
-        self.refusals.get(place).map_or("ERR internal error: no text", String::as_str)
+    /// The text of the error that a command is answered with.
+    pub fn refusal(&self, item: &Item) -> &str {
+        self.refusals.get(usize_of(item.first)).map_or("ERR internal error: no text", String::as_str)
+    }
+
+    /// Adds the command whose arguments are the spans from `first` on. One that is like the last, for one key, goes in
+    /// line.
+    #[inline(always)]
+    fn add(&mut self, dispatcher: &Dispatcher, buffer: &[u8], first: usize) {
+        let args = Args::new(buffer, self.spans.get(first..).unwrap_or_default());
+        if let Some(entry) = args.get(0).and_then(|name| self.recent.recall(name))
+            && let Some((core, at)) = dispatcher.place(entry, args)
+        {
+            let end = self.spans.len();
+            self.items.push(Item::new(Ready { entry, way: Way::To(core), at }, first, end));
+        } else {
+            self.add_uncommon(dispatcher, buffer, first);
+        }
+    }
+
+    #[inline(never)]
+    fn add_uncommon(&mut self, dispatcher: &Dispatcher, buffer: &[u8], first: usize) {
+        let args = Args::new(buffer, self.spans.get(first..).unwrap_or_default());
+        // An empty command is skipped without an answer, as in Redis.
+        let Some(name) = args.get(0) else { return };
+        let item = match dispatcher.prepare(args) {
+            Ok(ready) => {
+                self.recent.note(name, ready.entry);
+                Item::new(ready, first, self.spans.len())
+            }
+            Err(text) => refuse(&mut self.refusals, text),
+        };
+        self.items.push(item);
+    }
+
+    #[cold]
+    fn add_owned(&mut self, dispatcher: &Dispatcher, arguments: OwnedArgs) {
+        let item = match dispatcher.prepare(arguments.args()) {
+            Ok(ready) => Item::new(ready, self.owned.len(), 0),
+            Err(text) => refuse(&mut self.refusals, text),
+        };
+        self.owned.push(arguments);
+        self.items.push(item);
     }
 }
 
 #[cold]
-fn refuse(refusals: &mut Vec<String>, dispatcher: &Dispatcher, args: Args<'_>) -> Kind {
-    refusals.push(dispatcher.refusal(args));
-    Kind::Refuse(refusals.len() - 1)
+fn refuse(refusals: &mut Vec<String>, text: String) -> Item {
+    refusals.push(text);
+    Item::refused(refusals.len() - 1)
 }
 
 /// Spans of a batch are far fewer than 2^32: each takes at least a byte of a buffer whose places are 32 bits.
-#[inline]
+#[inline(always)]
 fn index(place: usize) -> u32 {
     u32::try_from(place).unwrap_or(u32::MAX)
 }
 
-#[inline]
+#[inline(always)]
 fn usize_of(index: u32) -> usize {
     usize::try_from(index).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate_resp::RequestLimits;
+    use tollgate_store::Hasher;
+
+    fn on_the_wire(line: &str) -> String {
+        let words: Vec<&str> = line.split(' ').collect();
+        let bulks: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+        format!("*{}\r\n{bulks}", words.len())
+    }
+
+    /// Every command of a batch is what it would be alone, whatever came before it.
+    #[test]
+    fn a_batch_is_its_commands_one_by_one() {
+        let long_key = format!("RL.SLIDE {} 5 60", "k".repeat(2_000));
+        let lines =
+            ["RL.SLIDE a 5 60", "RL.SLIDE {b}a 5 60", "rl.slide a 5", "RL.TOKEN a 5 1", "PING", "NO.SUCH a 5 60"];
+        let more = ["DEL a b c d e f", "CLUSTER KEYSLOT a", "CLUSTER NONE", "RL.SLIDE", "FLUSHALL", &long_key];
+        let lines: Vec<&str> = lines.into_iter().chain(more).collect();
+        let dispatcher = Dispatcher::new(Hasher::new([1, 2, 3, 4]), 4);
+        for first in &lines {
+            for second in &lines {
+                let order = [first, second, second, first, first, second];
+                let mut text: String = order.iter().map(|line| on_the_wire(line)).collect();
+                text.push_str("*0\r\nRL.SLIDE 'a b' 5 60\r\nNO.SUCH 'a b'\r\n");
+                let buffer = text.as_bytes();
+                let (mut batch, mut start) = (Batch::default(), 0);
+                let mut parser = Parser::new(RequestLimits::AUTHENTICATED);
+                let stop = batch.fill(&mut parser, &dispatcher, buffer, &mut start, BATCH_COMMANDS_MAX);
+                assert_eq!((stop, start, batch.items.len()), (Stop::Incomplete(None), buffer.len(), 8));
+                for (item, line) in batch.items.iter().zip(order) {
+                    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+                    match item.ready() {
+                        Some(ready) => {
+                            assert_eq!(batch.args(buffer, item).iter().collect::<Vec<_>>(), words);
+                            let alone = dispatcher.prepare(batch.args(buffer, item)).unwrap();
+                            let of = |ready: &Ready| (ready.entry.command.name, ready.way, ready.at);
+                            assert_eq!(of(&ready), of(&alone), "{line}");
+                        }
+                        None => assert!(batch.refusal(item).starts_with("ERR "), "{line}"),
+                    }
+                    let is_refused =
+                        ["rl.slide a 5", "NO.SUCH a 5 60", "CLUSTER NONE", "RL.SLIDE", &long_key].contains(line);
+                    assert_eq!(item.ready().is_none(), is_refused, "{line}");
+                }
+                let quoted: Vec<Vec<&[u8]>> =
+                    batch.items[6..7].iter().map(|item| batch.args(buffer, item).iter().collect()).collect();
+                assert_eq!(quoted, [[&b"RL.SLIDE"[..], b"a b", b"5", b"60"]]);
+                assert!(batch.refusal(&batch.items[7]).contains("'a b'"), "{}", batch.refusal(&batch.items[7]));
+            }
+        }
+    }
 }

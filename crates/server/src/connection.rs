@@ -10,7 +10,7 @@
 //!
 //! A connection coordinates; cores decide. It holds no borrow of the engine across an await.
 
-use crate::batch::{BATCH_COMMANDS_MAX, Batch, Item, Kind, Stop};
+use crate::batch::{BATCH_COMMANDS_MAX, Batch, Item, Stop};
 use crate::outbox::Outbox;
 use crate::spread;
 use crate::stream::Stream;
@@ -224,8 +224,7 @@ impl<S: Stream> Connection<S> {
         let stop = loop {
             // Before authentication one at a time: AUTH changes what may follow.
             let commands_max = if self.session.authenticated { BATCH_COMMANDS_MAX } else { 1 };
-            let dispatcher = self.worker.dispatcher;
-            let stop = batch.fill(&mut self.parser, &dispatcher, buffer, &mut start, commands_max);
+            let stop = batch.fill(&mut self.parser, &self.worker.dispatcher, buffer, &mut start, commands_max);
             commands += batch.items.len();
             self.run_batch(buffer, batch).await;
             if self.ending.is_some() || stop != Stop::Full {
@@ -316,25 +315,19 @@ impl<S: Stream> Connection<S> {
             if self.ending.is_some() || self.outbox.bytes.len() > OUTPUT_BYTES_PAUSE {
                 break;
             }
-            let ready = match item.kind {
-                Kind::Run(ready) | Kind::RunOwned(ready, _) => ready,
-                Kind::Refuse(place) => {
-                    core.counters.error_replies.add(1);
-                    Reply::new(&mut self.outbox.bytes, self.session.protocol).error(batch.refusal(place));
-                    next += 1;
-                    continue;
-                }
+            let Some(ready) = item.ready() else {
+                self.answer_error(&core, batch.refusal(item));
+                next += 1;
+                continue;
             };
             if let Err(text) = may_run(ready.entry, &self.session) {
-                core.counters.error_replies.add(1);
-                Reply::new(&mut self.outbox.bytes, self.session.protocol).error(text);
+                self.answer_error(&core, text);
                 next += 1;
                 continue;
             }
-            let args = batch.args(buffer, item);
             match ready.way {
-                Way::To(to) if usize::from(to) == worker.index => {
-                    let call = Call { args, at: ready.at, now };
+                Way::To(to) if to == core.index => {
+                    let call = Call { args: batch.args(buffer, item), at: ready.at, now };
                     let mut reply = Reply::new(&mut self.outbox.bytes, self.session.protocol);
                     core.run_key(ready.entry, &call, &mut reply);
                 }
@@ -342,12 +335,13 @@ impl<S: Stream> Connection<S> {
                     let protocol = self.session.protocol;
                     let job = NewJob { entry: ready.entry, task: Task::Run, at: ready.at, protocol, undo: None };
                     let to = usize::from(to);
-                    let position = worker.with_outgoing(to, |parcel| parcel.push(job, args.iter()));
+                    let arguments = batch.args(buffer, item).iter();
+                    let position = worker.with_outgoing(to, |parcel| parcel.push(job, arguments));
                     self.outbox.mark(to, position.unwrap_or(usize::MAX));
                 }
                 Way::Here => {
                     self.session.client.last_command.set(ready.entry.command.name);
-                    let call = Call { args, at: ready.at, now };
+                    let call = Call { args: batch.args(buffer, item), at: ready.at, now };
                     let mut reply = Reply::new(&mut self.outbox.bytes, self.session.protocol);
                     core.run_session(ready.entry, &mut self.session, &call, &mut reply);
                     self.carry_out(&mut core);
@@ -356,21 +350,26 @@ impl<S: Stream> Connection<S> {
             }
             next += 1;
         }
-        if let Some(item) = next.checked_sub(1).and_then(|last| batch.items.get(last))
-            && let Some(ready) = item.kind.ready()
-        {
+        if let Some(ready) = next.checked_sub(1).and_then(|last| batch.items.get(last)).and_then(Item::ready) {
             self.session.client.last_command.set(ready.entry.command.name);
         }
         core.publish();
         next
     }
 
+    #[cold]
+    fn answer_error(&mut self, core: &Core, text: &str) {
+        core.counters.error_replies.add(1);
+        Reply::new(&mut self.outbox.bytes, self.session.protocol).error(text);
+    }
+
+    #[inline]
     fn prefetch(&self, core: &Core, batch: &Batch) {
         if batch.items.len() == 1 {
             return;
         }
         for item in &batch.items {
-            if let Kind::Run(ready) = &item.kind
+            if let Some(ready) = item.ready()
                 && ready.way == Way::To(core.index)
             {
                 core.store.prefetch(ready.at);
@@ -428,7 +427,7 @@ impl<S: Stream> Connection<S> {
 
     /// Runs a command that concerns several cores or the whole process. Nothing of this connection is outstanding.
     async fn run_barrier(&mut self, buffer: &[u8], batch: &Batch, item: &Item) {
-        let Some(ready) = item.kind.ready() else { return };
+        let Some(ready) = item.ready() else { return };
         let args = batch.args(buffer, item);
         self.session.client.last_command.set(ready.entry.command.name);
         let protocol = self.session.protocol;
@@ -441,10 +440,10 @@ impl<S: Stream> Connection<S> {
                 core.run_session(ready.entry, &mut self.session, &call, &mut reply);
                 self.carry_out(&mut core);
             }
-            Way::PerKey => spread::per_key(&self.worker, ready, args, &mut reply).await,
-            Way::Every => spread::every(&self.worker, ready, args, &mut reply).await,
-            Way::Cursor => spread::walk(&self.worker, ready, args, &mut reply).await,
-            Way::AllOrNothing => spread::all_or_nothing(&self.worker, ready, args, &mut reply).await,
+            Way::PerKey => spread::per_key(&self.worker, &ready, args, &mut reply).await,
+            Way::Every => spread::every(&self.worker, &ready, args, &mut reply).await,
+            Way::Cursor => spread::walk(&self.worker, &ready, args, &mut reply).await,
+            Way::AllOrNothing => spread::all_or_nothing(&self.worker, &ready, args, &mut reply).await,
             Way::To(_) | Way::Here => {}
         }
     }
@@ -474,7 +473,7 @@ impl<S: Stream> Connection<S> {
 
 /// Whether a command must wait for those before it.
 fn is_barrier(item: &Item) -> bool {
-    item.kind.ready().is_some_and(|ready| !matches!(ready.way, Way::To(_) | Way::Here))
+    item.ready().is_some_and(|ready| !matches!(ready.way, Way::To(_) | Way::Here))
 }
 
 fn request_limits(worker: &Worker, authenticated: bool) -> RequestLimits {

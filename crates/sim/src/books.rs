@@ -17,7 +17,6 @@ use tollgate_limits::{Micros, Mode};
 #[derive(Debug)]
 pub struct Books {
     accounts: Vec<Account>,
-    is_strict: bool,
     overdrafts: Vec<String>,
 }
 
@@ -50,7 +49,7 @@ enum Fate {
 
 impl Books {
     /// Of a plan whose keys hold nothing yet.
-    pub fn new(plan: &Plan, is_strict: bool) -> Books {
+    pub fn new(plan: &Plan) -> Books {
         let accounts = plan.keys.iter().filter_map(|key| {
             let meter = Meter::new(&key.rules.first()?.policy());
             Some(Account {
@@ -62,7 +61,7 @@ impl Books {
                 entries: VecDeque::new(),
             })
         });
-        Books { accounts: accounts.collect(), is_strict, overdrafts: Vec::new() }
+        Books { accounts: accounts.collect(), overdrafts: Vec::new() }
     }
 
     /// The book of a key, if its use can be told.
@@ -97,7 +96,7 @@ impl Books {
             (Request::All(_), Duty::Undo) => {
                 step.note.keys.iter().for_each(|key| self.decide(*key, step.note.id, Fate::Undone { at: step.now }));
             }
-            (Request::Delete(_), _) => step.note.keys.iter().for_each(|key| self.delete(*key)),
+            (Request::Delete(_), _) => step.note.keys.iter().for_each(|key| self.add(*key, Entry::Clear)),
             _ => {}
         }
     }
@@ -114,14 +113,6 @@ impl Books {
     pub fn lose(&mut self, key: usize) {
         // What lay there undecided may be taken off what comes next: what was dropped is forgotten, and so is that.
         if self.is_open(key) {
-            self.give_up(key);
-        }
-        self.add(key, Entry::Clear);
-    }
-
-    fn delete(&mut self, key: usize) {
-        // Known: an undo that comes after a DEL takes off what was charged after it.
-        if self.is_open(key) && !self.is_strict {
             self.give_up(key);
         }
         self.add(key, Entry::Clear);

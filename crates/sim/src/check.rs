@@ -1,5 +1,6 @@
 //! The checkers: each watches one thing that must hold in every run, whatever the seed.
 
+mod alike;
 mod all_or_nothing;
 mod as_stored;
 mod expired_unseen;
@@ -88,8 +89,6 @@ pub struct Scene<'a> {
     pub books: &'a Books,
     /// Admissions that this fact has shown to pass a limit.
     pub overdrafts: &'a [String],
-    /// Whether nothing is overlooked. Else what the engine is known to do wrong is: see `tests/regressions.rs`.
-    pub is_strict: bool,
 }
 
 /// Watches one thing.

@@ -22,7 +22,6 @@ pub(crate) struct Finding {
 
 /// Watches a run.
 pub(crate) struct Observer {
-    is_strict: bool,
     books: Books,
     checkers: Vec<Box<dyn Checker>>,
     last: VecDeque<Fact>,
@@ -33,11 +32,10 @@ pub(crate) struct Observer {
 impl Observer {
     /// Of a run that begins.
     pub fn new(plan: &Plan, run: &Run) -> Observer {
-        let is_strict = run.is_strict;
         let mut checkers = check::all();
         checkers.retain(|checker| run.only.is_none_or(|only| only == checker.name()));
-        let books = Books::new(plan, is_strict);
-        Observer { is_strict, books, checkers, last: VecDeque::new(), seen: 0, found: None }
+        let books = Books::new(plan);
+        Observer { books, checkers, last: VecDeque::new(), seen: 0, found: None }
     }
 
     /// Takes in a fact.
@@ -59,7 +57,7 @@ impl Observer {
             _ => {}
         }
         let overdrafts = self.books.take_overdrafts();
-        let scene = Scene { plan, books: &self.books, overdrafts: &overdrafts, is_strict: self.is_strict };
+        let scene = Scene { plan, books: &self.books, overdrafts: &overdrafts };
         for checker in &mut self.checkers {
             if let Err(text) = checker.see(&fact, &scene) {
                 self.found.get_or_insert(Finding { checker: checker.name(), text });

@@ -78,16 +78,14 @@ pub struct Run {
     pub seed: u64,
     /// A fault that is planted.
     pub fault: Option<Fault>,
-    /// Whether nothing is overlooked, not even what the engine is known to do wrong.
-    pub is_strict: bool,
     /// The one checker that watches, by its name; `None` for all of them.
     pub only: Option<&'static str>,
 }
 
 impl Run {
-    /// The run of a seed: no fault is planted, all checkers watch, what is known is overlooked.
+    /// The run of a seed: no fault is planted and all checkers watch.
     pub fn new(seed: u64) -> Run {
-        Run { seed, fault: None, is_strict: false, only: None }
+        Run { seed, fault: None, only: None }
     }
 
     /// Runs it.

@@ -59,27 +59,25 @@ impl Store {
     /// # Errors
     ///
     /// [`ChargeError::WrongType`] and [`ChargeError::OutOfMemory`].
-    #[inline]
     pub fn charge(&mut self, at: Located, key: &[u8], ask: &Ask, now: Micros) -> Result<Charged, ChargeError> {
-        if ask.mode == Mode::Charge
-            && let Some(decision) = self.charge_quickly(at, key, ask, now)
-        {
+        if let Some(decision) = self.charge_common(at, key, ask, now) {
             return Ok(Charged { decision, hit: true });
         }
-        self.charge_slowly(at, key, ask, now)
+        self.charge_uncommon(at, key, ask, now)
     }
 
-    /// Decides the common call. `None`, and nothing changed, for any other.
+    /// Decides the common call, which is always admitted at once. `None`, and nothing changed, for any other:
+    /// [`Store::charge`] decides all.
     ///
     /// Only the first entry with the right tag is looked at. It is the key's own in all but one of some hundred cases,
     /// and a probe that looks at no record keeps all it needs in registers.
     #[inline(always)]
-    fn charge_quickly(&mut self, at: Located, key: &[u8], ask: &Ask, now: Micros) -> Option<Decision> {
-        let Policy::Slide { limit, window } = ask.policy else { return None };
+    pub fn charge_common(&mut self, at: Located, key: &[u8], ask: &Ask, now: Micros) -> Option<Decision> {
+        let Ask { policy: Policy::Slide { limit, window }, cost, mode: Mode::Charge } = *ask else { return None };
         let slot = self.slots.get_mut(at.slot)?;
         let id = slot.index.find(at.hash, |_| true)?;
         let (page, offset) = self.records.slab.page_mut(id);
-        let [header_word, first, second, key_words @ ..] = &mut page[offset..] else { return None };
+        let ([header_word, state @ ..], key_words) = page[offset..].split_first_chunk_mut::<3>()?;
         let header = Header(*header_word);
         if !header.is_of(KIND_SLIDE, key.len()) || !key_words::are_of(key_words, key) {
             return None;
@@ -91,16 +89,19 @@ impl Store {
         if kept_limit != limit || kept_window != window {
             return None;
         }
-        let (state, decision) = charge_slide([*first, *second], limit, window, ask.cost, now)?;
+        let decision = charge_slide(state, limit, window, cost, now)?;
         *header_word = header.dirty().0;
-        [*first, *second] = state;
         slot.version += 1;
         Some(decision)
     }
 
-    /// Decides any call, step by step.
+    /// As [`Store::charge`], step by step: for what [`Store::charge_common`] did not decide.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::charge`].
     #[inline(never)]
-    fn charge_slowly(&mut self, at: Located, key: &[u8], ask: &Ask, now: Micros) -> Result<Charged, ChargeError> {
+    pub fn charge_uncommon(&mut self, at: Located, key: &[u8], ask: &Ask, now: Micros) -> Result<Charged, ChargeError> {
         let Some(id) = self.find(at, key, now) else {
             // Without a record every algorithm decides.
             let outcome = decide(None, ask, now).ok_or(ChargeError::WrongType)?;

@@ -35,7 +35,7 @@ impl Hasher {
         Located { slot: slot_of(key), hash: self.hash(key) }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn hash(&self, key: &[u8]) -> u64 {
         let mut hasher = self.state().build_hasher();
         hasher.write(key);

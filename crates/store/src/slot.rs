@@ -14,15 +14,25 @@ const POLYNOMIAL: u16 = 0x1021;
 static TABLES: [[u16; 256]; 4] = tables();
 
 /// The slot of a key: CRC-16 of the key, or of what stands between its first `{` and the next `}` if that is not
-/// empty, modulo [`SLOTS`].
-#[inline]
+/// empty, modulo [`SLOTS`]. A key of three words, the usual length, goes in line and without a loop.
+#[inline(always)]
 pub fn slot_of(key: &[u8]) -> u16 {
+    if let (Some(first), Some(last), 17..=24) = (key.first_chunk::<16>(), key.last_chunk::<16>(), key.len())
+        && !(piece_has_brace(first) | piece_has_brace(last))
+    {
+        return crc16_of_three_words(first, key.len(), last) % SLOTS;
+    }
+    slot_of_any(key)
+}
+
+#[inline(never)]
+fn slot_of_any(key: &[u8]) -> u16 {
     crc16(if has_brace(key) { hashed_part(key) } else { key }) % SLOTS
 }
 
-/// Whether there is a `{` in the key. The usual length is looked at in two overlapping pieces, each one comparison of
+/// Whether there is a `{` in the key. The usual lengths are looked at in two overlapping pieces, each one comparison of
 /// sixteen bytes at once.
-#[inline(always)]
+#[inline]
 fn has_brace(key: &[u8]) -> bool {
     match (key.first_chunk::<16>(), key.last_chunk::<16>()) {
         (Some(first), Some(last)) if key.len() <= 32 => piece_has_brace(first) | piece_has_brace(last),
@@ -83,6 +93,15 @@ fn position(bytes: &[u8], wanted: u8) -> Option<usize> {
     rest.iter().position(|byte| *byte == wanted).map(|index| words.len() * 8 + index)
 }
 
+/// CRC-16/XMODEM of 17 to 24 bytes: the first ones and the last ones, which overlap.
+#[inline(always)]
+fn crc16_of_three_words(first: &[u8; 16], bytes: usize, last: &[u8; 16]) -> u16 {
+    let (first, last) = (u128::from_be_bytes(*first), u128::from_be_bytes(*last));
+    let head = (first >> 64) as u64 >> (192 - bytes * 8);
+    let rest = pushed_by_a_word(head) ^ (last >> 64) as u64;
+    checksum(pushed_by_a_word(rest) ^ last as u64)
+}
+
 /// CRC-16/XMODEM.
 #[inline]
 fn crc16(bytes: &[u8]) -> u16 {
@@ -93,13 +112,18 @@ fn crc16(bytes: &[u8]) -> u16 {
         (Some(first), Some(others)) => (u64::from_be_bytes(*first) >> (64 - head_bytes * 8), others.as_chunks::<8>().0),
         _ => (short_word(bytes), [].as_slice()),
     };
-    let rest = words.iter().fold(head, |rest, word| pushed_by_a_word(rest) ^ u64::from_be_bytes(*word));
+    checksum(words.iter().fold(head, |rest, word| pushed_by_a_word(rest) ^ u64::from_be_bytes(*word)))
+}
+
+/// What is left of a number of 64 bits.
+#[inline(always)]
+fn checksum(rest: u64) -> u16 {
     let [first, second, third, fourth] = halved(rest).to_be_bytes().map(usize::from);
     TABLES[3][first] ^ TABLES[2][second] ^ TABLES[1][third] ^ TABLES[0][fourth]
 }
 
 /// `rest` times x^64, in 64 bits again: the remainder by the fourth power of the polynomial, x^64 + x^48 + x^20 + 1.
-#[inline]
+#[inline(always)]
 fn pushed_by_a_word(rest: u64) -> u64 {
     // The quotient q is what the division carries down: q = rest + q / x^16 + q / x^44, written out.
     let quotient = rest ^ rest >> 32;
@@ -108,7 +132,7 @@ fn pushed_by_a_word(rest: u64) -> u64 {
 }
 
 /// The remainder by the second power of the polynomial, x^32 + x^24 + x^10 + 1.
-#[inline]
+#[inline(always)]
 fn halved(rest: u64) -> u32 {
     let (high, low) = ((rest >> 32) as u32, rest as u32);
     let quotient = high ^ high >> 16;
@@ -172,6 +196,16 @@ mod tests {
         for from in 0..20 {
             for to in from..bytes.len() {
                 assert_eq!(crc16(&bytes[from..to]), crc16_slow(&bytes[from..to]), "{from}..{to}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_slot_is_the_checksum_whatever_the_length() {
+        let key: Vec<u8> = (0..60u8).map(|byte| byte.wrapping_mul(37) | 0x80).collect();
+        for from in 0..8 {
+            for to in from..key.len() {
+                assert_eq!(slot_of(&key[from..to]), crc16_slow(&key[from..to]) % SLOTS, "{from}..{to}");
             }
         }
     }

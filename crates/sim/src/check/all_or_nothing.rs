@@ -19,6 +19,8 @@ struct Course {
     charged: BTreeSet<usize>,
     undone: BTreeSet<usize>,
     refused: bool,
+    /// The errors of parts that failed, or of charges whose key was of another type when they were taken back.
+    errors: Vec<String>,
 }
 
 impl Checker for AllOrNothing {
@@ -26,7 +28,7 @@ impl Checker for AllOrNothing {
         "all or nothing"
     }
 
-    fn see(&mut self, fact: &Fact, scene: &Scene<'_>) -> Result<(), String> {
+    fn see(&mut self, fact: &Fact, _scene: &Scene<'_>) -> Result<(), String> {
         match fact {
             Fact::Asked(id, request) if matches!(**request, Request::All(_)) => {
                 let course = Course {
@@ -34,24 +36,30 @@ impl Checker for AllOrNothing {
                     charged: BTreeSet::new(),
                     undone: BTreeSet::new(),
                     refused: false,
+                    errors: Vec::new(),
                 };
                 self.calls.insert(*id, course);
             }
             Fact::Done(step) => {
                 let Some(course) = self.calls.get_mut(&step.note.id) else { return Ok(()) };
-                match (step.note.duty, Part::read(&step.output)) {
+                let part = Part::read(&step.output);
+                if step.note.duty == Duty::Undo && !course.undo(step.core) {
+                    return Err(format!("core {} undid what it had not charged: {course:?}", step.core));
+                }
+                match (step.note.duty, part) {
                     (Duty::Charge, Some(Part::Charged(_))) => course.charged.extend([step.core]),
-                    (Duty::Charge, _) => course.refused = true,
-                    (Duty::Undo, _) if course.undo(step.core) => {}
-                    (Duty::Undo, _) => {
-                        return Err(format!("core {} undid what it had not charged: {course:?}", step.core));
+                    (Duty::Charge, Some(Part::Denied(_)) | None) => course.refused = true,
+                    (Duty::Charge, Some(Part::Failed(text))) => {
+                        course.refused = true;
+                        course.errors.push(text);
                     }
+                    (Duty::Undo, Some(Part::Failed(text))) => course.errors.push(text),
                     _ => {}
                 }
             }
             Fact::Made(id, reply) => {
                 if let Some(course) = self.calls.remove(id) {
-                    return course.fits(reply, scene);
+                    return course.fits(reply);
                 }
             }
             _ => {}
@@ -66,30 +74,34 @@ impl Course {
         self.undone.insert(core) && self.charged.contains(&core)
     }
 
-    fn fits(&self, reply: &[u8], scene: &Scene<'_>) -> Result<(), String> {
+    fn fits(&self, reply: &[u8]) -> Result<(), String> {
         let Request::All(groups) = &*self.request else { return Ok(()) };
         let answer = Answer::whole(reply).ok_or("the reply of an RL.ALL is no reply")?;
+        let is_undone = self.charged == self.undone;
         let Some((admitted, binding, fives)) = answer.all() else {
-            let is_error = matches!(answer, Answer::Error(_));
-            let is_undone = self.charged == self.undone;
-            return if is_error && is_undone { Ok(()) } else { Err(format!("{answer} after {self:?}")) };
+            let is_right = is_undone && self.has_cause(&answer);
+            return if is_right { Ok(()) } else { Err(format!("{answer} after {self:?}")) };
         };
         let limits_fit = groups.iter().zip(&fives).all(|(group, five)| i64::try_from(group.rule.limit) == Ok(five[1]));
-        let is_overlooked = !scene.is_strict && !self.undone.is_empty() && self.has_wild(scene);
-        if fives.len() != groups.len() || !(limits_fit || is_overlooked) {
+        if fives.len() != groups.len() || !limits_fit {
             return Err(format!("the fives are not those of the groups: {answer} after {self:?}"));
         }
-        let is_undone = self.charged == self.undone;
         let is_as_done = if admitted { !self.refused && self.undone.is_empty() } else { is_undone };
         // A group that is refused says so; where all ran on one core there is no charge to compare with.
         let is_refused = fives.iter().any(|five| five[0] == 0);
         let is_consistent = admitted != is_refused && usize::try_from(binding) == Ok(binding_of(&fives));
-        if is_as_done && is_consistent { Ok(()) } else { Err(format!("{answer} after {self:?}")) }
+        if is_as_done && is_consistent && self.errors.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{answer} after {self:?}"))
+        }
     }
 
-    /// Known: where a key became one of another algorithm before the undo, the fives behind it move up.
-    fn has_wild(&self, scene: &Scene<'_>) -> bool {
-        self.request.keys().iter().any(|key| scene.books.account(*key).is_none())
+    /// Whether this is the error of one of the parts. Where no core heard of the call, or one alone ran it, there is
+    /// no part to compare with.
+    fn has_cause(&self, answer: &Answer) -> bool {
+        let has_parts = self.refused || !self.charged.is_empty();
+        matches!(answer, Answer::Error(text) if !has_parts || self.errors.contains(text))
     }
 }
 

@@ -30,8 +30,8 @@ mod tests {
     #[test]
     fn a_difference_is_seen() {
         let plan = Plan::new(&mut Random::new(1));
-        let books = Books::new(&plan, true);
-        let scene = Scene { plan: &plan, books: &books, overdrafts: &[], is_strict: true };
+        let books = Books::new(&plan);
+        let scene = Scene { plan: &plan, books: &books, overdrafts: &[] };
         for (used, recounted, is_right) in [(0, 0, true), (70_000, 70_000, true), (70_000, 69_999, false)] {
             let fact = Fact::Memory { core: 0, used, recounted };
             assert_eq!(MemoryAccount.see(&fact, &scene).is_ok(), is_right);

@@ -1,10 +1,11 @@
 //! A call that is denied, refused, malformed or only a question changes nothing: no state, no policy, no version.
 
+use super::alike::is_alike;
 use super::{Checker, Fact, Scene};
 use crate::answer::{Answer, Part};
-use crate::errand::{Duty, Sight, Step, View};
+use crate::errand::{Duty, Sight, Step};
 use crate::request::Request;
-use tollgate_limits::{Mode, Policy};
+use tollgate_limits::Mode;
 
 /// Watches every job that may not change anything.
 pub(super) struct NothingChanged;
@@ -14,7 +15,7 @@ impl Checker for NothingChanged {
         "nothing changed"
     }
 
-    fn see(&mut self, fact: &Fact, scene: &Scene<'_>) -> Result<(), String> {
+    fn see(&mut self, fact: &Fact, _scene: &Scene<'_>) -> Result<(), String> {
         let Fact::Done(step) = fact else { return Ok(()) };
         if step.evicted || may_change(step) {
             return Ok(());
@@ -27,9 +28,7 @@ impl Checker for NothingChanged {
             if sight.alone_in_slot && !is_same_version && !was_put_back {
                 return Err(format!("key {key}: the slot's version went up without a reason: {step}"));
             }
-            // Known: a LOG keeps the limit that a call named whose charge was put back.
-            let is_overlooked = was_put_back && !scene.is_strict && is_log(&sight.before);
-            if !is_same_record(step, sight) && !is_overlooked {
+            if !is_same_record(step, sight, was_put_back) {
                 return Err(format!("key {key} was changed without a reason: {step}"));
             }
         }
@@ -37,14 +36,14 @@ impl Checker for NothingChanged {
     }
 }
 
-/// A record may go if it has expired, and may not change otherwise.
-fn is_same_record(step: &Step, sight: &Sight) -> bool {
+/// A record may go if it has expired, and may not change otherwise. One that was put back may have lost what no longer
+/// counts.
+fn is_same_record(step: &Step, sight: &Sight, was_put_back: bool) -> bool {
     let (before, after) = (sight.before.alive(step.now), sight.after.alive(step.now));
+    if was_put_back {
+        return is_alike(before, after, step.now);
+    }
     before == after && (sight.after.record.is_none() || sight.after.record == sight.before.record)
-}
-
-fn is_log(view: &View) -> bool {
-    view.record.as_ref().is_some_and(|record| matches!(record.policy(), Policy::Log { .. }))
 }
 
 fn may_change(step: &Step) -> bool {

@@ -1,12 +1,12 @@
 //! Undo is exact: at rest each key holds what was admitted and not given back, and an undo that meets its own charge
 //! untouched puts the record back as it was.
 
+use super::alike::{is_alike, used};
 use super::{Checker, Fact, Scene};
 use crate::answer::Part;
 use crate::errand::{Duty, RequestId, Step, View};
 use std::collections::BTreeMap;
-use tollgate_limits::{AMOUNT_MAX, Ask, Micros, Mode, Policy, decide};
-use tollgate_store::Saved;
+use tollgate_limits::Micros;
 
 /// Watches each charge until its undo, and every key at rest.
 #[derive(Default)]
@@ -22,7 +22,7 @@ impl Checker for UndoExact {
     fn see(&mut self, fact: &Fact, scene: &Scene<'_>) -> Result<(), String> {
         match fact {
             Fact::Done(step) if step.note.duty == Duty::Charge => self.remember(step),
-            Fact::Done(step) if step.note.duty == Duty::Undo => return self.compare(step, scene),
+            Fact::Done(step) if step.note.duty == Duty::Undo => return self.compare(step),
             Fact::Settled(id, _) => self.charges.retain(|(of, _), _| of != id),
             Fact::Rest(keys) => {
                 for (key, now, view) in keys {
@@ -48,7 +48,7 @@ impl UndoExact {
         }
     }
 
-    fn compare(&self, step: &Step, scene: &Scene<'_>) -> Result<(), String> {
+    fn compare(&self, step: &Step) -> Result<(), String> {
         for (key, sight) in step.note.keys.iter().zip(&step.sights) {
             let (Some(sight), Some(charge)) = (sight, self.charges.get(&(step.note.id, *key))) else { continue };
             let (before, after, charged_at) = charge;
@@ -58,25 +58,11 @@ impl UndoExact {
                 continue;
             }
             let (was, is) = (before.alive(step.now), sight.after.alive(step.now));
-            if !is_alike(was, is, step.now, scene.is_strict) {
+            if !is_alike(was, is, step.now) {
                 return Err(format!("key {key}: {is:?} after the undo instead of {was:?}"));
             }
         }
         Ok(())
-    }
-}
-
-/// Whether two records say the same of every future call.
-fn is_alike(one: Option<&Saved>, other: Option<&Saved>, now: Micros, is_strict: bool) -> bool {
-    match (one, other) {
-        (None, None) => true,
-        (Some(one), Some(other)) => {
-            // A log may have dropped what no longer counts. Known: it keeps the limit that an undone call named.
-            let is_log = matches!(one.policy(), Policy::Log { .. });
-            let is_same_log = is_log && used(one, now) == used(other, now);
-            one == other || is_same_log && (one.policy() == other.policy() || !is_strict)
-        }
-        _ => false,
     }
 }
 
@@ -91,19 +77,4 @@ fn at_rest(key: usize, now: Micros, view: &View, scene: &Scene<'_>) -> Result<()
         return Err(format!("key {key} holds {used} at {now}, between {lower} and {upper} were admitted: {view}"));
     }
     Ok(())
-}
-
-/// Units in use: what is missing to the largest limit that can be asked for.
-fn used(record: &Saved, now: Micros) -> Option<u64> {
-    let limit = AMOUNT_MAX;
-    let policy = match *record.policy() {
-        Policy::Slide { window, .. } => Policy::Slide { limit, window },
-        Policy::Fixed { window, .. } => Policy::Fixed { limit, window },
-        Policy::Log { window, .. } => Policy::Log { limit, window },
-        Policy::Token { rate, .. } => Policy::Token { capacity: limit, rate },
-        Policy::Leak { rate, .. } => Policy::Leak { capacity: limit, rate },
-    };
-    let ask = Ask { policy, cost: 0, mode: Mode::Peek };
-    let outcome = decide(Some((record.policy(), record.state())), &ask, now)?;
-    Some(limit - outcome.decision.remaining)
 }
