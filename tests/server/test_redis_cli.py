@@ -131,15 +131,19 @@ class Terminal:
 def test_an_interactive_session_with_hints_and_help(server):
     """Hints come from COMMAND DOCS, whose shape redis-cli asserts."""
     terminal = Terminal(server)
-    terminal.wait_for(r"127\.0\.0\.1:\d+> ")
+    # What is typed before a prompt is shown can be dropped: the terminal changes its mode then.
+    prompt = r"127\.0\.0\.1:\d+> "
+    terminal.wait_for(prompt)
     terminal.type("rl.slide ")
     terminal.wait_for("limit")
     terminal.type("typed 100 1\r")
-    terminal.wait_for(r"3\) \(integer\) 99")
-    terminal.type("help rl.slide\r")
-    terminal.wait_for("summary:")
-    terminal.type("rl.tok\t cli:typed 5 1\r")
-    terminal.wait_for(r"3\) \(integer\) 4")
-    terminal.type("help @generic\r")
-    terminal.wait_for("> ")
+    for typed, shown in [
+        ("", r"3\) \(integer\) 99"),
+        ("help rl.slide\r", "summary:"),
+        ("rl.tok\t cli:typed 5 1\r", r"3\) \(integer\) 4"),
+        ("help @generic\r", "DEL"),
+    ]:
+        terminal.type(typed)
+        terminal.wait_for(shown)
+        terminal.wait_for(prompt)
     assert terminal.end() == 0
