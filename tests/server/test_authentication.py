@@ -1,5 +1,6 @@
 """Who may say what before a password was given, and how little the server holds for them."""
 
+import select
 import socket
 import time
 
@@ -7,7 +8,7 @@ import pytest
 
 from reply import Error
 from server.process import Server
-from server.wire import Closed, flat_map
+from server.wire import Closed, encode, flat_map
 
 PASSWORD = "correct horse"
 UNAUTHENTICATED_SECONDS = 10
@@ -178,3 +179,42 @@ def test_the_slow_are_ended(start):
         wire.rest()
         assert seconds - 1 < time.monotonic() - started < seconds + 8
     assert idle("PING") == "PONG"
+
+
+@pytest.mark.slow
+def test_time_counts_from_when_it_should(start):
+    """Three clocks that once ran from the wrong moment, side by side: RESET gives ten new seconds to authenticate, a
+    client that reads nothing has no more than ten, and a partial command's time is its own, not its forerunners'."""
+    server = start(2, "--requirepass", "secret")
+    begun = time.monotonic()
+    with server.connect() as pooled, server.connect() as busy:
+        assert pooled("AUTH secret") == "OK" and busy("AUTH secret") == "OK"
+        deaf = socket.create_connection(server.address)
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.setblocking(False)
+        busy.send_bytes(b"*1\r\n$4\r\nPI")
+        # Longer than a partial command has; the last client is never between two commands.
+        while time.monotonic() - begun < 31:
+            try:
+                deaf.send(encode("PING") * 1000)
+            except OSError:
+                pass
+            busy.send_bytes(b"NG\r\n*1\r\n$4\r\nPI")
+            assert busy.read() == "PONG"
+            select.select([], [], [], 0.05)
+        assert pooled("RESET") == "RESET"
+        assert pooled("AUTH secret") == "OK"
+        assert pooled("PING") == "PONG"
+        clients = bytes(pooled("CLIENT LIST")).splitlines()
+        assert len(clients) == 2, clients
+    deaf.close()
+
+
+def test_bounds_follow_the_session_inside_a_pipeline(start):
+    """What comes behind RESET in one write is read under the bounds of a client that is not authenticated."""
+    server = start(1, "--requirepass", "secret")
+    with server.connect() as wire:
+        wire.send_bytes(encode("AUTH secret") + encode("RESET") + encode("ECHO" + " x" * 10))
+        assert wire.read() == "OK" and wire.read() == "RESET"
+        reply = wire.read()
+        assert isinstance(reply, Error) and "unauthenticated" in reply, reply

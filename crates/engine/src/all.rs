@@ -447,17 +447,21 @@ fn take_charge_off(core: &mut Core, entry: &UndoEntry, policy: Option<Policy>, n
 }
 
 /// The charge changed the window or the rate, and others came since (or the record ran out, which it would not have
-/// done under its own policy). The record from before is put back, and whatever others may have taken meanwhile is
-/// charged to it once more: what the charge had carried over counts twice, on the safe side.
+/// done under its own policy). What is certainly left of the charge is taken off; then the record from before is put
+/// back, and whatever else was there is charged to it once more: what the charge had carried over counts twice, on the
+/// safe side. Where that use lasts longer than it would under the old policy, it stays as it is: an admitted call has
+/// changed the policy too.
 fn restore_under_old_policy(core: &mut Core, entry: &UndoEntry, before: &Saved, now: Micros) {
+    take_charge_off(core, entry, None, now);
     let found = core.store.find(entry.at, &entry.key, now);
     let taken = match found.and_then(|id| core.store.limit(id)) {
         // Another algorithm: the key was used for something else since, and that stands.
         Some((policy, _)) if policy.algorithm() != entry.charge.policy.algorithm() => return,
-        Some((policy, state)) => {
-            let used = policy.limit().saturating_sub(remaining_now(policy, state, now));
-            used.saturating_sub(entry.charge.units)
-        }
+        // With room: what was put back in this way may hold more than the limit.
+        Some((policy, state)) => match AMOUNT_MAX.saturating_sub(remaining_now(&with_room(policy), state, now)) {
+            used if used > 0 && outlasts(policy, before.policy()) => return,
+            used => used,
+        },
         None => 0,
     };
     let restored = core.store.restore(entry.at, &entry.key, found, Some(before));
@@ -466,6 +470,21 @@ fn restore_under_old_policy(core: &mut Core, entry: &UndoEntry, before: &Saved, 
     let outcome = core.store.limit(id).and_then(|stored| decide(Some(stored), &ask, now));
     if let Some(outcome) = outcome {
         core.store.apply(entry.at, id, before.policy(), &outcome.change);
+    }
+}
+
+/// Whether the same use lasts longer under one policy than under another of the same algorithm.
+fn outlasts(one: &Policy, other: &Policy) -> bool {
+    match (one, other) {
+        (Policy::Slide { window, .. }, Policy::Slide { window: other, .. })
+        | (Policy::Fixed { window, .. }, Policy::Fixed { window: other, .. })
+        | (Policy::Log { window, .. }, Policy::Log { window: other, .. }) => window.micros() > other.micros(),
+        (Policy::Token { rate, .. }, Policy::Token { rate: other, .. })
+        | (Policy::Leak { rate, .. }, Policy::Leak { rate: other, .. }) => {
+            let product = |micros: u128, tokens: u64| micros.saturating_mul(u128::from(tokens));
+            product(rate.micros(), other.tokens()) > product(other.micros(), rate.tokens())
+        }
+        _ => false,
     }
 }
 

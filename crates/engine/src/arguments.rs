@@ -159,3 +159,5 @@ pub const SHUTDOWN: &[Argument] = &[
     optional(word("NOW", "now")),
     optional(word("FORCE", "force")),
 ];
+/// MEMORY USAGE.
+pub const MEMORY_USAGE: &[Argument] = &[KEY_ARGUMENT, worded("SAMPLES", "count", ArgumentKind::Integer)];

@@ -58,6 +58,8 @@ impl Keys {
     pub const NONE: Keys = Keys { first: 0, last: 0, step: 0 };
     /// One key, right after the name.
     pub const ONE: Keys = Keys { first: 1, last: 1, step: 1 };
+    /// One key, after a subcommand's name.
+    pub const SECOND: Keys = Keys { first: 2, last: 2, step: 1 };
     /// All arguments are keys.
     pub const ALL: Keys = Keys { first: 1, last: -1, step: 1 };
     /// Every fifth argument is a key.

@@ -153,12 +153,10 @@ impl Dispatcher {
         parts
     }
 
-    /// Whether a command may be refused by its name alone, while its arguments are still to come: the text if so.
-    pub fn refuse_early(&self, name: &[u8], session: &Session) -> Option<String> {
-        match self.registry.find_name(name) {
-            None => Some(format!("ERR unknown command '{}'", printable(name))),
-            Some(entry) => may_run(entry, session).err().map(str::to_owned),
-        }
+    /// Whether a command may be refused by its name alone, while its arguments are still to come: the text if so. (An
+    /// unknown command is not: its answer shows the arguments.)
+    pub fn refuse_early(&self, name: &[u8], session: &Session) -> Option<&'static str> {
+        self.registry.find_name(name).and_then(|entry| may_run(entry, session).err())
     }
 
     fn unknown(&self, args: Args<'_>) -> String {

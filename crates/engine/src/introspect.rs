@@ -100,6 +100,19 @@ pub fn container_help(_core: &mut Core, _session: &mut Session, call: &Call<'_>,
     }
 }
 
+/// What RL.HELP says below the commands.
+const HELP_NOTES: [&str; 7] = [
+    "RL.SLIDE, RL.TOKEN, RL.FIXED, RL.LOG, RL.LEAK answer: allowed, limit, remaining, retry_after_ms (0 if allowed, \
+     -1: never), reset_after_ms. RL.LEAK, allowed: retry_after_ms is how long to hold the request.",
+    "RL.ALL answers: allowed, index of the limit that decides, then five integers for each group.",
+    "CL.THROTTLE answers: limited (1 or 0), limit, remaining, retry_after_s (-1 if not limited), reset_after_s.",
+    "COST n: units, 1 if not given. PEEK: answer, change nothing. PARTIAL: take as much of the cost as there is. \
+     REFUND: give the cost back.",
+    "Limits, capacities, costs: whole, 0 to 10^12.",
+    "Windows: seconds, or with a unit us ms s m (minute) h d w: 60, 1.5, 500ms, 1m. From 1 ms to 3650 d.",
+    "Rates: tokens a second, or count/duration: 10, 0.5, 100/1m. From 1 a year to 10^9 a second.",
+];
+
 /// RL.HELP.
 pub fn rl_help(_core: &mut Core, _session: &mut Session, _call: &Call<'_>, reply: &mut Reply<'_>) {
     let mut lines = Vec::new();
@@ -107,8 +120,7 @@ pub fn rl_help(_core: &mut Core, _session: &mut Session, _call: &Call<'_>, reply
         lines.push(synopsis(command));
         lines.push(format!("    {}", command.summary));
     }
-    lines.push("Each limit answers: allowed, limit, remaining, retry_after_ms (-1: never), reset_after_ms.".to_owned());
-    lines.push("Windows: 60, 1.5, 500ms, 1m, 1h, 1d. Rates: 10 (a second), 0.5, 100/1m.".to_owned());
+    lines.extend(HELP_NOTES.map(str::to_owned));
     reply.array(lines.len());
     lines.iter().for_each(|line| reply.simple(line));
 }

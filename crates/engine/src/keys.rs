@@ -1,6 +1,6 @@
 //! Commands on keys of any kind: DEL UNLINK EXISTS TYPE TTL PTTL SCAN KEYS DBSIZE FLUSHDB FLUSHALL.
 
-use crate::bounds::{OUTPUT_BYTES_MAX, SCAN_COUNT_MAX};
+use crate::bounds::{OUTPUT_BYTES_MAX, SCAN_BYTES_MAX, SCAN_COUNT_MAX};
 use crate::call::Call;
 use crate::core::Core;
 use crate::failure::Failure;
@@ -66,6 +66,18 @@ fn expiry_ms(core: &mut Core, call: &Call<'_>) -> Option<u64> {
     Some(reset_ms(policy, state, call.now))
 }
 
+/// MEMORY USAGE key [SAMPLES count]. There is nothing to sample: a record's size is known.
+pub fn memory_usage(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
+    let samples_fit = call.args.len() == 3 || call.args.len() == 5 && call.is_word(3, "SAMPLES");
+    if !samples_fit {
+        return reply.error("ERR syntax error");
+    }
+    match core.store.find(call.at, call.argument(2), call.now) {
+        Some(id) => reply.integer(i64::try_from(core.store.record_bytes(id)).unwrap_or(i64::MAX)),
+        None => reply.null(),
+    }
+}
+
 /// One core's part of DBSIZE.
 pub fn dbsize_part(core: &mut Core, _call: &Call<'_>, fragment: &mut Vec<u8>) {
     write_count(fragment, core.store.len());
@@ -128,6 +140,9 @@ pub fn keys_merge(fragments: &[&[u8]], call: &Call<'_>, reply: &mut Reply<'_>) {
     }
 }
 
+/// Keys that one look into the store is asked for.
+const SCAN_STEP: usize = 64;
+
 /// What SCAN was asked.
 struct Scan {
     cursor: u32,
@@ -140,22 +155,33 @@ struct Scan {
 pub fn scan_part(core: &mut Core, call: &Call<'_>, fragment: &mut Vec<u8>) {
     // The merge finds the same fault again and answers it.
     let Ok(asked) = parse_scan(call) else { return };
-    let (mut found, mut visited, mut returned) = (Vec::new(), 0, 0);
+    let (mut found, mut visited, mut returned, mut bytes) = (Vec::new(), 0, 0, 0);
     let mut keys = Reply::new(&mut found, Protocol::Resp2);
     let store = &core.store;
     let type_name = |id| store.limit(id).map_or("none", |(policy, _)| policy.algorithm().type_name());
-    let next = store.scan(asked.cursor, asked.count, call.now, &mut |id, key| {
+    let mut visit = |id, key: &[u8]| {
         visited += 1;
+        bytes += key.len();
         let wanted = asked.type_name.as_ref();
         let type_fits = wanted.is_none_or(|name| name.eq_ignore_ascii_case(type_name(id).as_bytes()));
         if type_fits && asked.glob.as_ref().is_none_or(|glob| glob.is_match(key)) {
             keys.bulk(key);
             returned += 1;
         }
-    });
+        (visited, bytes)
+    };
+    // In steps of a table or two, so that neither the count nor the bytes pass what was asked for by much.
+    let mut next = Some(asked.cursor);
+    while let Some(cursor) = next {
+        let mut met = (0, 0);
+        next = store.scan(cursor, asked.count.min(SCAN_STEP), call.now, &mut |id, key| met = visit(id, key));
+        if met.0 >= asked.count || met.1 >= SCAN_BYTES_MAX {
+            break;
+        }
+    }
     let next = next.unwrap_or_else(|| first_cursor_after(core.index, core.cores));
     write_count(fragment, u64::from(next));
-    write_count(fragment, visited);
+    write_count(fragment, u64::try_from(visited).unwrap_or(u64::MAX));
     write_count(fragment, returned);
     fragment.extend_from_slice(&found);
 }
@@ -197,7 +223,8 @@ pub fn scan_goes_on(fragments: &[Vec<u8>], call: &Call<'_>) -> Option<u32> {
     let asked = parse_scan(call).ok()?;
     let parts: Vec<_> = fragments.iter().filter_map(|fragment| ScanPart::read(fragment)).collect();
     let visited = parts.iter().map(|part| part.visited).sum::<u64>();
-    let enough = visited >= u64::try_from(asked.count).unwrap_or(u64::MAX);
+    let bytes = parts.iter().map(|part| part.keys.len()).sum::<usize>();
+    let enough = visited >= u64::try_from(asked.count).unwrap_or(u64::MAX) || bytes >= SCAN_BYTES_MAX;
     parts.last().map(|part| part.next).filter(|next| *next != 0 && !enough)
 }
 

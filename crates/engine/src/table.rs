@@ -384,6 +384,7 @@ pub const COMMANDS: &[Command] = &[
         handler: Handler::Session(server::shutdown),
         ..SERVER
     },
+    Command { name: "memory", arity: -2, summary: "About memory.", subcommands: MEMORY, ..SERVER },
     Command {
         name: "cluster",
         arity: -2,
@@ -536,6 +537,28 @@ const CLUSTER: &[Command] = &[
         name: "cluster|help",
         arity: 2,
         group: "cluster",
+        summary: "The subcommands.",
+        handler: Handler::Session(introspect::container_help),
+        ..SERVER
+    },
+];
+
+const MEMORY: &[Command] = &[
+    Command {
+        name: "memory|usage",
+        arity: -3,
+        flags: Flags::READONLY,
+        keys: Keys::SECOND,
+        route: Route::Keys,
+        categories: &["@read", "@slow"],
+        summary: "Bytes that a key takes, its share of the index included.",
+        arguments: args::MEMORY_USAGE,
+        handler: Handler::Key(keys::memory_usage),
+        ..SERVER
+    },
+    Command {
+        name: "memory|help",
+        arity: 2,
         summary: "The subcommands.",
         handler: Handler::Session(introspect::container_help),
         ..SERVER

@@ -152,6 +152,55 @@ fn a_refused_call_under_a_shorter_window_forgets_no_entry() {
     assert!(left.starts_with("[0, 10, 1, "), "{left}");
 }
 
+/// One call before; the group that is charged under another window or rate and refused; somebody else's call before the
+/// undo, some milliseconds after the charge, which keeps that window or changes it back.
+const CHANGED: &[(&str, &str, u64, &str)] = &[
+    // The others have changed the window or rate too: their use must not run out under the shorter old one.
+    ("RL.SLIDE k 10 1ms COST 4", "k SLIDE 20 60 3", 0, "RL.SLIDE k 20 60 COST 2"),
+    ("RL.FIXED k 10 1ms COST 4", "k FIXED 20 60 3", 0, "RL.FIXED k 20 60 COST 2"),
+    ("RL.LOG k 10 1ms COST 4", "k LOG 20 60 3", 0, "RL.LOG k 20 60 COST 2"),
+    ("RL.TOKEN k 10 1000 COST 4", "k TOKEN 20 1 3", 0, "RL.TOKEN k 20 1 COST 2"),
+    ("RL.LEAK k 10 1000 COST 4", "k LEAK 20 1 3", 0, "RL.LEAK k 20 1 COST 2"),
+    // The charge has run out when the others come: what they take is all theirs.
+    ("RL.SLIDE k 10 60 COST 4", "k SLIDE 10 1ms 3", 5, "RL.SLIDE k 10 60 COST 2"),
+    ("RL.FIXED k 10 60 COST 4", "k FIXED 10 1ms 3", 5, "RL.FIXED k 10 60 COST 2"),
+    ("RL.LOG k 10 60 COST 4", "k LOG 10 1ms 3", 5, "RL.LOG k 10 60 COST 2"),
+    ("RL.TOKEN k 10 1 COST 4", "k TOKEN 10 1000 3", 8, "RL.TOKEN k 10 1 COST 2"),
+    ("RL.LEAK k 10 1 COST 4", "k LEAK 10 1000 3", 8, "RL.LEAK k 10 1 COST 2"),
+    // It has drained in part.
+    ("RL.TOKEN k 10 1 COST 4", "k TOKEN 10 1000 3", 5, "RL.TOKEN k 10 1 COST 2"),
+    ("RL.LEAK k 10 1 COST 4", "k LEAK 10 1000 3", 5, "RL.LEAK k 10 1000 COST 2"),
+];
+
+#[test]
+fn others_keep_what_is_theirs_where_a_refused_call_changed_the_window() {
+    let mut faults = Vec::new();
+    for (before, group, passing_ms, other) in CHANGED {
+        let ((mut node, keys), (mut twin, _)) = (two_cores(), two_cores());
+        let named = |text: &str| text.replace("k ", &format!("{} ", keys.a));
+        let others_call = |node: &mut Node| {
+            node.now += passing_ms * MS;
+            node.run(&named(other));
+        };
+        let line = format!("RL.ALL {} {} FIXED 0 60 1", named(group), keys.refusing);
+        node.run(&named(before));
+        refused(&mut node, &line, others_call);
+        twin.run(&named(before));
+        others_call(&mut twin);
+        let look = format!("{} PEEK", named(other));
+        for later_ms in [0, 20, 700] {
+            let [left, expected] = [&mut node, &mut twin].map(|node| {
+                node.now += later_ms * MS;
+                remaining(node, &look)
+            });
+            if left > expected {
+                faults.push(format!("{before}, {group}, {other}: {left} left {later_ms} ms later, not {expected}"));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
 /// A charge of 3, another caller's call in between, and what a look shows after the undo.
 const TOUCHED: &[(&str, &str, &str, &str)] = &[
     ("k SLIDE 10 60 3", "RL.SLIDE k 10 60 COST 2", "RL.SLIDE k 10 60 PEEK", "[1, 10, 8, 0, 120000]"),

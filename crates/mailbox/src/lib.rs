@@ -3,7 +3,8 @@
 //! The problem: waking a thread costs a lock and a write to an eventfd, several times the price of the request that it
 //! is woken for; but a wake that is left out when it was needed leaves a client without an answer. The idea: a core
 //! says that it is about to sleep, then looks at its lanes once more; a sender puts its message down, then looks
-//! whether the core said so. One of the two must see the other ([`wake::WakeFlag`]), which loom checks in tests/wake.rs.
+//! whether the core said so. One of the two must see the other ([`wake::WakeFlag`]), which loom checks in
+//! tests/wake.rs.
 //!
 //! ```text
 //!            requests (0 -> 1)                 every ordered pair of cores has two lanes of its own,

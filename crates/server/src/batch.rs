@@ -89,11 +89,15 @@ impl Batch {
             match parser.step(buffer, *start, &mut self.spans) {
                 Ok(Step::Command { end }) => {
                     *start = end;
-                    self.add(dispatcher, buffer, first_span);
+                    if self.add(dispatcher, buffer, first_span) {
+                        return Stop::Full;
+                    }
                 }
                 Ok(Step::Inline { end, arguments }) => {
                     *start = end;
-                    self.add_owned(dispatcher, arguments);
+                    if self.add_owned(dispatcher, arguments) {
+                        return Stop::Full;
+                    }
                 }
                 Ok(Step::Discarded { end, done }) => {
                     *start = end;
@@ -124,43 +128,53 @@ impl Batch {
     }
 
     /// Adds the command whose arguments are the spans from `first` on. One that is like the last, for one key, goes in
-    /// line.
+    /// line. Answers whether the batch must end with it: AUTH, HELLO and RESET change the bounds of what follows.
     #[inline(always)]
-    fn add(&mut self, dispatcher: &Dispatcher, buffer: &[u8], first: usize) {
+    fn add(&mut self, dispatcher: &Dispatcher, buffer: &[u8], first: usize) -> bool {
         let args = Args::new(buffer, self.spans.get(first..).unwrap_or_default());
         if let Some(entry) = args.get(0).and_then(|name| self.recent.recall(name))
             && let Some((core, at)) = dispatcher.place(entry, args)
         {
             let end = self.spans.len();
             self.items.push(Item::new(Ready { entry, way: Way::To(core), at }, first, end));
+            false
         } else {
-            self.add_uncommon(dispatcher, buffer, first);
+            self.add_uncommon(dispatcher, buffer, first)
         }
     }
 
     #[inline(never)]
-    fn add_uncommon(&mut self, dispatcher: &Dispatcher, buffer: &[u8], first: usize) {
+    fn add_uncommon(&mut self, dispatcher: &Dispatcher, buffer: &[u8], first: usize) -> bool {
         let args = Args::new(buffer, self.spans.get(first..).unwrap_or_default());
         // An empty command is skipped without an answer, as in Redis.
-        let Some(name) = args.get(0) else { return };
+        let Some(name) = args.get(0) else { return false };
+        let mut ends = false;
         let item = match dispatcher.prepare(args) {
             Ok(ready) => {
                 self.recent.note(name, ready.entry);
+                // Just the commands that may come before AUTH are those that change the session.
+                ends = ready.entry.before_auth;
                 Item::new(ready, first, self.spans.len())
             }
             Err(text) => refuse(&mut self.refusals, text),
         };
         self.items.push(item);
+        ends
     }
 
     #[cold]
-    fn add_owned(&mut self, dispatcher: &Dispatcher, arguments: OwnedArgs) {
+    fn add_owned(&mut self, dispatcher: &Dispatcher, arguments: OwnedArgs) -> bool {
+        let mut ends = false;
         let item = match dispatcher.prepare(arguments.args()) {
-            Ok(ready) => Item::new(ready, self.owned.len(), 0),
+            Ok(ready) => {
+                ends = ready.entry.before_auth;
+                Item::new(ready, self.owned.len(), 0)
+            }
             Err(text) => refuse(&mut self.refusals, text),
         };
         self.owned.push(arguments);
         self.items.push(item);
+        ends
     }
 }
 

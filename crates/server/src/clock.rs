@@ -2,8 +2,8 @@
 //!
 //! The problem: the wall clock can be stepped, and a step would free or lock every key; the monotonic clock that most
 //! libraries offer stands still while the machine sleeps, which keeps keys locked. The idea: CLOCK_BOOTTIME, which
-//! counts suspend and never steps, anchored once to the wall clock so that windows are aligned to the calendar. Steps of
-//! the wall clock are only counted.
+//! counts suspend and never steps, anchored once to the wall clock so that windows are aligned to the calendar. Steps
+//! of the wall clock are only counted.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -37,6 +37,8 @@ use tollgate_resp::{Parser, Protocol, ProtocolError, Reply, RequestLimits};
 const AUTHENTICATION_TIME: Duration = Duration::from_secs(10);
 /// A command that has begun to arrive must be whole after this long.
 const PARTIAL_COMMAND_TIME: Duration = Duration::from_secs(30);
+/// A client that takes none of its answers for this long is ended: what it does not read is memory.
+const UNREAD_OUTPUT_TIME: Duration = Duration::from_secs(30);
 /// After an error that ends the connection, the client's further bytes are read away for this long, so that the error
 /// is not lost to a reset.
 const LINGER_TIME: Duration = Duration::from_millis(500);
@@ -63,7 +65,8 @@ pub struct Connection<S> {
     /// Bytes of a command that is not whole yet.
     held: Vec<u8>,
     partial_since: Option<Instant>,
-    opened: Instant,
+    /// When the client came, or gave its rights up by RESET.
+    unauthenticated_since: Instant,
     outbox: Outbox,
     ending: Option<Ending>,
 }
@@ -111,7 +114,7 @@ impl<S: Stream> Connection<S> {
             parser,
             held: Vec::new(),
             partial_since: None,
-            opened: Instant::now(),
+            unauthenticated_since: Instant::now(),
             outbox: Outbox::default(),
             ending: None,
         }
@@ -125,13 +128,13 @@ impl<S: Stream> Connection<S> {
             let Some(buffer) = self.read().await else { break };
             let worker = self.worker.clone();
             worker.busy.set(worker.busy.get() + 1);
-            let large = self.process(&buffer, &mut batch).await;
+            let (large, rest) = self.process(&buffer, &mut batch).await;
+            self.hold(buffer, rest);
             if !large {
                 let_others_run().await;
             }
             let written = self.flush().await;
             worker.busy.set(worker.busy.get() - 1);
-            worker.give_buffer(buffer);
             if written.is_err() {
                 break;
             }
@@ -196,11 +199,18 @@ impl<S: Stream> Connection<S> {
                 self.ending = Some(Ending::Linger);
                 return Poll::Ready(Err(io::Error::other("the server stops")));
             }
-            let mut buffer = self.worker.take_buffer();
+            // Much is read into where it lies, so that a large command that comes byte by byte is not copied each time;
+            // a little is copied, so that a thousand clients with half a command each do not hold a buffer each.
+            let holds = self.held.len() >= READ_BYTES;
+            let mut buffer = if holds { std::mem::take(&mut self.held) } else { self.worker.take_buffer() };
             buffer.extend_from_slice(&self.held);
             buffer.reserve(READ_BYTES);
             // The future of read_buf keeps nothing between polls, so a new one for each poll is as good.
             match pin!(self.stream.read_buf(&mut buffer)).poll(context) {
+                Poll::Pending if holds => {
+                    self.held = buffer;
+                    Poll::Pending
+                }
                 Poll::Pending => {
                     self.worker.give_buffer(buffer);
                     Poll::Pending
@@ -212,20 +222,22 @@ impl<S: Stream> Connection<S> {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let authentication = (!self.session.authenticated).then(|| self.opened + AUTHENTICATION_TIME);
+        let authentication = (!self.session.authenticated).then(|| self.unauthenticated_since + AUTHENTICATION_TIME);
         let partial = self.partial_since.map(|since| since + PARTIAL_COMMAND_TIME);
         let idle = self.worker.hub.config.idle_timeout.map(|timeout| Instant::now() + timeout);
         [authentication, partial, idle].into_iter().flatten().min()
     }
 
-    /// Runs everything that is whole in the buffer. Answers whether that was much.
-    async fn process(&mut self, buffer: &[u8], batch: &mut Batch) -> bool {
+    /// Runs everything that is whole in the buffer. Answers whether that was much, and where what is left begins.
+    async fn process(&mut self, buffer: &[u8], batch: &mut Batch) -> (bool, usize) {
         let (mut start, mut commands) = (0, 0);
         let stop = loop {
             // Before authentication one at a time: AUTH changes what may follow.
             let commands_max = if self.session.authenticated { BATCH_COMMANDS_MAX } else { 1 };
             let stop = batch.fill(&mut self.parser, &self.worker.dispatcher, buffer, &mut start, commands_max);
             commands += batch.items.len();
+            let client = &self.session.client;
+            client.commands.set(client.commands.get() + u64::try_from(batch.items.len()).unwrap_or(0));
             self.run_batch(buffer, batch).await;
             if self.ending.is_some() || stop != Stop::Full {
                 break stop;
@@ -233,23 +245,24 @@ impl<S: Stream> Connection<S> {
         };
         match stop {
             Stop::Broken(error) if self.ending.is_none() => self.break_off(&error),
-            Stop::Incomplete(name) => {
-                if let Some(name) = name {
-                    self.refuse_early(name.of(buffer));
-                }
-                self.hold(buffer, start);
-            }
-            _ => self.hold(buffer, start),
+            Stop::Incomplete(Some(name)) => self.refuse_early(name.of(buffer)),
+            _ => {}
         }
-        commands >= BATCH_COMMANDS_MAX
+        if commands > 0 {
+            // The time of a partial command is that of the one that is partial now.
+            self.partial_since = None;
+        }
+        (commands >= BATCH_COMMANDS_MAX, start)
     }
 
-    /// Keeps what belongs to a command that is not whole yet, in memory of its own size.
-    fn hold(&mut self, buffer: &[u8], start: usize) {
-        self.held.clear();
-        self.held.extend_from_slice(buffer.get(start..).unwrap_or_default());
-        if self.held.is_empty() {
-            self.held = Vec::new();
+    /// Keeps what belongs to a command that is not whole yet: where it lies if it is much, else in memory of its
+    /// own size.
+    fn hold(&mut self, buffer: Vec<u8>, start: usize) {
+        if start == 0 && buffer.len() >= READ_BYTES {
+            self.held = buffer;
+        } else {
+            self.held = buffer.get(start..).unwrap_or_default().to_vec();
+            self.worker.give_buffer(buffer);
         }
         let partial = self.parser.is_mid_command() || !self.held.is_empty();
         self.partial_since = if partial { self.partial_since.or_else(|| Some(Instant::now())) } else { None };
@@ -261,7 +274,7 @@ impl<S: Stream> Connection<S> {
         if let Some(text) = self.worker.dispatcher.refuse_early(name, &self.session) {
             self.parser.discard();
             self.worker.core.borrow().counters.error_replies.add(1);
-            Reply::new(&mut self.outbox.bytes, self.session.protocol).error(&text);
+            Reply::new(&mut self.outbox.bytes, self.session.protocol).error(text);
         }
     }
 
@@ -288,6 +301,11 @@ impl<S: Stream> Connection<S> {
                 && let Some(item) = batch.items.get(next)
                 && is_barrier(item)
             {
+                // Its answer can be as large as the output may be: what came before it leaves first.
+                if self.outbox.bytes.len() > self.output_pause() / 8 && self.flush().await.is_err() {
+                    self.ending = Some(Ending::Cut);
+                    break;
+                }
                 self.run_barrier(buffer, batch, item).await;
                 next += 1;
             }
@@ -384,6 +402,7 @@ impl<S: Stream> Connection<S> {
                 Effect::Close => self.ending = Some(Ending::Close),
                 Effect::SessionChanged => {
                     self.parser.set_limits(request_limits(&self.worker, self.session.authenticated));
+                    self.unauthenticated_since = Instant::now();
                 }
                 Effect::SetClock(micros) => self.worker.hub.clock.set(micros),
                 Effect::Shutdown => self.worker.hub.stop(),
@@ -448,6 +467,36 @@ impl<S: Stream> Connection<S> {
         }
     }
 
+    /// Writes the outbox. A timer is made only where the socket does not take all of it at once.
+    async fn write_out(&mut self) -> io::Result<()> {
+        let bytes = &self.outbox.bytes;
+        let at_once = std::future::poll_fn(|context| {
+            Poll::Ready(match pin!(self.stream.write(bytes)).poll(context) {
+                Poll::Ready(written) => written,
+                Poll::Pending => Ok(0),
+            })
+        });
+        let mut written = at_once.await?;
+        while written < bytes.len() {
+            let stalled = Instant::now() + UNREAD_OUTPUT_TIME;
+            let idle = self.worker.hub.config.idle_timeout.map(|timeout| Instant::now() + timeout);
+            let authentication = self.unauthenticated_since + AUTHENTICATION_TIME;
+            let authentication = (!self.session.authenticated).then_some(authentication);
+            let deadline = [idle, authentication].into_iter().flatten().fold(stalled, Instant::min);
+            let rest = bytes.get(written..).unwrap_or_default();
+            match tokio::time::timeout_at(deadline, self.stream.write(rest)).await {
+                Ok(Ok(count)) if count > 0 => written += count,
+                Ok(result) => return Err(result.err().unwrap_or(io::ErrorKind::WriteZero.into())),
+                Err(_) => {
+                    self.worker.core.borrow().counters.slow_disconnections.add(1);
+                    self.ending = Some(Ending::Cut);
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Writes all replies.
     async fn flush(&mut self) -> io::Result<()> {
         if self.outbox.bytes.is_empty() || self.ending == Some(Ending::Cut) {
@@ -461,7 +510,7 @@ impl<S: Stream> Connection<S> {
         if !self.worker.gate.may_leave() {
             return Err(io::Error::other("this node may not answer"));
         }
-        self.stream.write_all(&self.outbox.bytes).await?;
+        self.write_out().await?;
         let bytes = u64::try_from(self.outbox.bytes.len()).unwrap_or(0);
         self.worker.core.borrow().counters.net_output_bytes.add(bytes);
         let client = &self.session.client;

@@ -45,7 +45,7 @@ pub enum StartError {
     #[error(transparent)]
     Directory(#[from] DirectoryError),
     /// The admin port cannot be opened.
-    #[error("cannot open the admin port on {address}: {source}; choose another with --admin-port, or 0 for none")]
+    #[error("{source}")]
     Admin {
         /// The address.
         address: std::net::SocketAddr,

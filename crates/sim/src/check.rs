@@ -9,6 +9,7 @@ mod lane_bound;
 mod limit_held;
 mod memory_account;
 mod nothing_changed;
+mod others_kept;
 mod reply_order;
 mod undo_exact;
 
@@ -108,6 +109,7 @@ pub fn all() -> Vec<Box<dyn Checker>> {
     vec![
         Box::new(limit_held::LimitHeld),
         Box::new(undo_exact::UndoExact::default()),
+        Box::new(others_kept::OthersKept::default()),
         Box::new(nothing_changed::NothingChanged),
         Box::new(honest_denial::HonestDenial),
         Box::new(as_stored::AsStored),

@@ -22,6 +22,7 @@ fn a_dropped_undo() {
 fn an_undo_that_is_done_twice() {
     is_seen_by(Fault::UndoTwice, "undo exact");
     is_seen_by(Fault::UndoTwice, "limit held");
+    is_seen_by(Fault::UndoTwice, "others kept");
 }
 
 #[test]

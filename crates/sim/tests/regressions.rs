@@ -39,3 +39,17 @@ fn an_undone_call_leaves_its_limit_on_a_log() {
 fn a_log_that_is_put_back_may_forget_what_no_longer_counts() {
     [232, 255].into_iter().for_each(holds);
 }
+
+/// A refused call had changed the window or the rate, and another was admitted under it: the undo put the shorter old
+/// one back, under which the other's use ran out too early.
+#[test]
+fn an_undo_leaves_a_longer_window_that_others_changed_too() {
+    [1, 21, 60, 167].into_iter().for_each(holds);
+}
+
+/// A refused call had changed the window or the rate and had run out or drained when another was admitted: the undo
+/// took its units off what the other had taken.
+#[test]
+fn an_undo_takes_nothing_off_where_its_charge_ran_out() {
+    [304, 325, 366, 649, 750].into_iter().for_each(holds);
+}
