@@ -45,12 +45,16 @@ class Server:
         )
 
     def wait_until_ready(self) -> "Server":
-        """Returns once a connection is accepted; ends the test if the process ends or takes too long."""
+        """Returns once a connection is answered, be it by an error: the port is open a moment before the cores run and
+        the admin port is there. Ends the test if the process ends or takes too long."""
         deadline = time.monotonic() + START_SECONDS
         while True:
             try:
-                socket.create_connection(("127.0.0.1", self.port), 1.0).close()
-                return self
+                with socket.create_connection(("127.0.0.1", self.port), 1.0) as probe:
+                    probe.settimeout(START_SECONDS)
+                    probe.sendall(b"PING\r\n")
+                    if probe.recv(64):
+                        return self
             except OSError:
                 assert self.process.poll() is None, f"the server ended: {self.log()}"
                 if time.monotonic() > deadline:
