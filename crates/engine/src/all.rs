@@ -319,7 +319,7 @@ fn charge_groups(core: &mut Core, groups: &[Group<'_>], now: Micros, keep_undo: 
         }
         return Ok((false, decisions, UndoLog::default()));
     }
-    // Without a bound on memory no insert can fail, so that nothing need be kept for a way back.
+    // Without a bound on memory nothing can be refused from here on, so that nothing need be kept for a way back.
     let keep = keep_undo || core.settings.memory_max_bytes > 0;
     let mut log = UndoLog::default();
     for (group, change) in groups.iter().zip(&changes) {
@@ -366,7 +366,13 @@ fn apply(
     keep: bool,
 ) -> Result<Option<UndoEntry>, Failure> {
     // Looked up again: making room for an earlier group of this call may have moved or dropped the record.
-    let found = core.store.find(group.at, group.key, now);
+    let found = match core.store.find(group.at, group.key, now) {
+        Some(id) => {
+            let roomed = core.store.make_room_for(id, &group.ask.policy, change, now);
+            Some(roomed.map_err(|_| Failure::OutOfMemory)?)
+        }
+        None => None,
+    };
     let before = match found {
         Some(id) if keep => Some(before_of(core, id, &group.ask.policy)),
         _ => None,

@@ -110,6 +110,17 @@ impl<T> Arena<T> {
         Some(used.collect())
     }
 
+    /// How much more memory the next [`Arena::insert`] needs, in bytes.
+    pub fn growth_bytes(&self) -> u64 {
+        // A list of small values begins with room for four and doubles from there.
+        let cells = match self.open.last().and_then(|number| self.pages.get(*number as usize)) {
+            Some(page) if page.free != NO_CELL || page.cells.len() < page.cells.capacity() => return 0,
+            Some(page) => page.cells.capacity().max(4),
+            None => 4,
+        };
+        (cells * size_of::<Cell<T>>() + size_of::<Page<T>>() + 4) as u64
+    }
+
     /// Bytes of all pages, not of what the values hold elsewhere.
     pub fn bytes(&self) -> u64 {
         self.cells_held * size_of::<Cell<T>>() as u64 + self.pages.len() as u64 * (size_of::<Page<T>>() + 4) as u64

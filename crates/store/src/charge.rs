@@ -29,7 +29,8 @@ pub struct Charged {
 pub enum ChargeError {
     /// The key is there and was made by another algorithm.
     WrongType,
-    /// The key is new and there is no memory for it, or it is longer than [`crate::KEY_BYTES_MAX`].
+    /// There is no memory for a new key or for what the call adds to an old one, or the key is longer than
+    /// [`crate::KEY_BYTES_MAX`].
     OutOfMemory,
 }
 
@@ -37,7 +38,7 @@ impl std::fmt::Display for ChargeError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
             ChargeError::WrongType => "the key holds a limit of another algorithm",
-            ChargeError::OutOfMemory => "new key refused: memory is used up",
+            ChargeError::OutOfMemory => "refused: memory is used up",
         })
     }
 }
@@ -112,6 +113,8 @@ impl Store {
         };
         let outcome = self.limit(id).and_then(|stored| decide(Some(stored), ask, now)).ok_or(ChargeError::WrongType)?;
         if outcome.change != Change::Keep {
+            // Making room may move the record, so the place it answers is the one to write to.
+            let id = self.make_room_for(id, &ask.policy, &outcome.change, now)?;
             self.apply(at, id, &ask.policy, &outcome.change);
         }
         Ok(Charged { decision: outcome.decision, hit: true })

@@ -163,9 +163,19 @@ impl Index {
     }
 
     /// How much more memory [`Index::make_room`] may need, in bytes.
-    pub fn growth_bytes(&self, hash: u64) -> u64 {
+    pub fn growth_bytes(&self, hash: u64, split_load: usize) -> u64 {
         let table = self.table(hash);
-        if table.len() == table.capacity() { table_bytes(table) + 64 } else { 0 }
+        let for_table = if table.len() == table.capacity() { table_bytes(table) + 64 } else { 0 };
+        if self.wants_split(split_load) { for_table + self.split_bytes() } else { for_table }
+    }
+
+    /// What the next split may add: both halves can need as much as the whole had, and the directory grows.
+    fn split_bytes(&self) -> u64 {
+        let source = match &self.split {
+            None => &self.first,
+            Some(split) => split.table(split.next),
+        };
+        table_bytes(source) + (size_of::<Split>() + SEGMENT / 2 * size_of::<HashTable<u32>>()) as u64
     }
 
     /// Puts `id` in. There must be room.

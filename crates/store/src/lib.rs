@@ -9,7 +9,7 @@
 //!        locate.rs  slots.rs index.rs               slab.rs, record.rs, records.rs  policies.rs
 //!
 //! store.rs   find, limit, apply, insert, remove          room.rs   the memory bound and eviction
-//! charge.rs  one call on one limit in one pass
+//! charge.rs  one call on one limit in one pass           need.rs   what a change adds    gather.rs  whole pages back
 //! sweep.rs   expiry by a cursor, flush (grave.rs)        scan.rs   SCAN, KEYS      saved.rs   exact undo
 //! ```
 //!
@@ -17,10 +17,12 @@
 
 mod arena;
 mod charge;
+mod gather;
 mod grave;
 mod index;
 mod key_words;
 mod locate;
+mod need;
 mod policies;
 mod record;
 mod records;

@@ -72,6 +72,23 @@ impl Policies {
         id
     }
 
+    /// How much more memory [`Policies::take`] needs for `policy`, in bytes: mostly none.
+    #[inline]
+    pub fn growth_bytes(&self, policy: &Policy) -> u64 {
+        match &self.last {
+            Some((last, _)) if last == policy => 0,
+            _ => self.growth_bytes_for(policy),
+        }
+    }
+
+    fn growth_bytes_for(&self, policy: &Policy) -> u64 {
+        let hash = self.hasher.state().hash_one(policy);
+        match self.index.find(hash, |id| self.entries.get(id).policy == *policy) {
+            Some(_) => 0,
+            None => self.entries.growth_bytes() + self.index.growth_bytes(hash, SPLIT_LOAD),
+        }
+    }
+
     /// Counts one record less.
     pub fn release(&mut self, id: u32) {
         let entry = self.entries.get_mut(id);

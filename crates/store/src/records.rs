@@ -134,15 +134,6 @@ impl Records {
         self.expires_at(id).is_some_and(|end| end <= now)
     }
 
-    /// What `state` would add to the logs' memory.
-    pub fn log_growth_bytes(&self, state: &NewState) -> u64 {
-        match state {
-            // A page of cells may double to make room for one.
-            NewState::Log(_) => state.heap_bytes() + 128 * size_of::<Log>() as u64,
-            NewState::Words2(..) | NewState::Words4(..) => 0,
-        }
-    }
-
     /// A new record. `None` if no block can be had.
     pub fn create(&mut self, policy: &Policy, state: NewState, key: &[u8], may_grow: bool) -> Option<u32> {
         let kind = state.kind();

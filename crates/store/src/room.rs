@@ -1,35 +1,50 @@
-//! The memory bound: what a new key must wait for, and what goes to make room.
+//! The memory bound: what a change that needs memory must wait for, and what goes to make room.
 //!
 //! The problem: at the bound a flood of new keys must not free other callers' counters, and where the operator prefers
-//! to drop records, the harm should be least. The idea: only an insert that would make memory *grow* is checked; it
-//! sweeps a little first, and then it is refused, or the best of a small random sample is dropped. A page is taken only
-//! if the tables would also have room at their emptiest, so that tables rarely meet the bound.
+//! to drop records, the harm should be least: never a page of good records for one new key. The idea: only what makes
+//! memory *grow* is checked, a new key or a longer log. It sweeps a little first; then it is refused or, one by one and
+//! sixteen at most, the least of a small random sample of records is dropped.
+//!
+//! ```text
+//! 0                              pages and long logs stop here | tables, headers, policies  | bound
+//! |-----------------------------------------------------------|--------- one page ---------|
+//! ```
+//!
+//! The loss of one record gives a block to keys of its length, and the bytes of its log. Anything else comes from whole
+//! pages, which are gathered from free blocks (gather.rs). That takes more losses than one call may cause, so that a
+//! call is refused meanwhile; what it freed stays freed, and as long as room is short each new key drops one record
+//! more than it needs. A page is taken only if the tables would also have room as they come to be, so that tables
+//! rarely meet the bound. Only an undo may pass it.
 
 use crate::locate::Located;
-use crate::record::words;
+use crate::need::Need;
 use crate::records::NewState;
 use crate::slab::{BLOCK_WORDS_MAX, PAGE_COST_BYTES, PAGE_WORDS};
-use crate::slots::RUN_BYTES;
-use crate::store::{Eviction, OutOfMemory, Store};
+use crate::slots::{RUN, RUNS};
+use crate::store::{Eviction, OutOfMemory, RecordId, Store};
 use std::cmp::Ordering;
-use tollgate_limits::{Micros, remaining_now};
+use tollgate_limits::{Change, Micros, Policy, StateRef, remaining_now};
 
-/// Records that an insert at the bound sweeps before it gives up.
+/// Records that a call at the bound sweeps before it gives up.
 const RELIEF_RECORDS: usize = 128;
 /// Records compared for one eviction.
 const SAMPLE_RECORDS: usize = 16;
 /// Blocks looked at to find them.
 const SAMPLE_PROBES: usize = 96;
-/// Pages compared where a whole page must go.
-const SAMPLE_PAGES: usize = 8;
-/// Evictions, of a record or a page, that one insert may cause.
-const EVICTIONS_MAX: usize = 3;
+/// Records that one call may drop.
+const EVICTIONS_MAX: u64 = 16;
+/// Records that one call may move: some ten microseconds for each hundred.
+const MOVES_MAX: usize = 512;
 /// A table at its emptiest takes so many bytes for an entry: 5 bytes a bucket, 16 buckets for 7 entries.
 const INDEX_BYTES_PER_RECORD: u64 = 12;
+/// The smallest table, for one to three entries.
+const INDEX_BYTES_PER_SLOT: u64 = 52;
 
 pub(crate) struct Room {
     pub memory_max_bytes: u64,
     pub eviction: Eviction,
+    /// Words of the block for which no page was found; 0: none is missed.
+    words_missed: usize,
     random: u64,
 }
 
@@ -38,13 +53,33 @@ struct Candidate {
     id: u32,
     used: u64,
     limit: u64,
+    /// Bytes of its log, where bytes are what is needed.
+    log_bytes: u64,
     expires_at: Micros,
+}
+
+/// Which records a sample is drawn from.
+#[derive(Clone, Copy)]
+struct Sought {
+    /// Those whose blocks have at least so many words.
+    words_min: usize,
+    /// Those whose logs hold at least so many bytes.
+    log_bytes_min: u64,
+    /// Whether among equals the longer log goes first.
+    weighs_logs: bool,
+    /// All but this one.
+    kept: Option<u32>,
 }
 
 impl Room {
     pub fn new(memory_max_bytes: u64, eviction: Eviction, random_seed: u64) -> Room {
         // Zero is the one state that the generator never leaves.
-        Room { memory_max_bytes, eviction, random: random_seed.max(1) }
+        Room { memory_max_bytes, eviction, words_missed: 0, random: random_seed.max(1) }
+    }
+
+    /// What pages and logs may fill: all but a page's worth, or a sixteenth where the bound is very low.
+    fn bulk_max_bytes(&self) -> u64 {
+        self.memory_max_bytes - PAGE_COST_BYTES.min(self.memory_max_bytes / 16)
     }
 
     /// A number below `bound` (at least 1), from a xorshift generator: unpredictability is not needed, repetition is.
@@ -61,154 +96,258 @@ impl Candidate {
     fn compare(&self, other: &Candidate) -> Ordering {
         let mine = u128::from(self.used) * u128::from(other.limit.max(1));
         let others = u128::from(other.used) * u128::from(self.limit.max(1));
-        mine.cmp(&others).then(self.expires_at.cmp(&other.expires_at))
+        mine.cmp(&others).then(other.log_bytes.cmp(&self.log_bytes)).then(self.expires_at.cmp(&other.expires_at))
+    }
+
+    fn is_at_most_half_used(&self) -> bool {
+        self.used <= self.limit / 2
     }
 }
 
 impl Store {
+    /// Makes sure that `change` may be applied to a record that exists, where it needs more memory: a log that grows,
+    /// a policy that no other record has, a bucket that takes a longer record. Nothing else asks for room, and nothing
+    /// at all without a memory bound. Other records may have been moved or evicted; answers where this one is now.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`] if there is no room, as with [`Store::insert`]; the record is as it was then.
+    #[inline]
+    pub fn make_room_for(
+        &mut self,
+        id: RecordId,
+        asked: &Policy,
+        change: &Change,
+        now: Micros,
+    ) -> Result<RecordId, OutOfMemory> {
+        if self.room.memory_max_bytes == 0 {
+            return Ok(id);
+        }
+        let mut need = self.need_of_change(id, asked, change);
+        if need.is_nothing() || self.fits(&need).is_some() {
+            return Ok(id);
+        }
+        match self.make_room_at_bound(&mut need, now) {
+            Ok(_) => Ok(need.kept.map_or(id, RecordId)),
+            Err(OutOfMemory) => {
+                self.stats.oom_refusals += 1;
+                Err(OutOfMemory)
+            }
+        }
+    }
+
     /// Makes sure that a record with `state` and a key of so many bytes may be made. True: it may take a new page.
     #[inline]
     pub(crate) fn make_room(
         &mut self,
         at: Located,
         key_bytes: usize,
+        policy: &Policy,
         state: &NewState,
         now: Micros,
     ) -> Result<bool, OutOfMemory> {
         if self.room.memory_max_bytes == 0 {
             return Ok(true);
         }
-        let words = words(state.kind(), key_bytes);
-        if words > BLOCK_WORDS_MAX {
+        let mut need = self.need_of_new(at, key_bytes, policy, state);
+        if need.words > BLOCK_WORDS_MAX {
             return Err(OutOfMemory);
         }
-        let log_bytes = self.records.log_growth_bytes(state);
-        match self.fits(at, words, log_bytes) {
-            Some(may_grow) => Ok(may_grow),
-            None => self.make_room_at_bound(at, words, log_bytes, now),
+        match self.fits(&need) {
+            Some(may_grow) if !self.is_short() => Ok(may_grow),
+            _ => self.make_room_at_bound(&mut need, now),
         }
     }
 
-    /// Whether a record fits under the bound as things are; and if so, whether by a page more.
-    fn fits(&self, at: Located, words: usize, log_bytes: u64) -> Option<bool> {
-        let header = match self.slots.get(at.slot) {
-            Some(slot) => slot.index.growth_bytes(at.hash),
-            None => RUN_BYTES + 64,
-        };
-        let rest = header + log_bytes;
-        let used = self.memory_used();
-        let max = self.room.memory_max_bytes;
-        let slab = &self.records.slab;
-        if slab.has_block(words, false) || slab.has_spare_page() {
-            return (rest == 0 || used + rest <= max).then_some(true);
+    /// Whether what is needed fits under the bound as things are; and if so, whether by a page more.
+    fn fits(&self, need: &Need) -> Option<bool> {
+        if !self.bytes_fit(need) {
+            return None;
         }
-        let blocks = slab.blocks_held() + (PAGE_WORDS / words) as u64;
-        let tables_later = (blocks * INDEX_BYTES_PER_RECORD).saturating_sub(self.index_bytes);
-        if used + rest + PAGE_COST_BYTES + tables_later <= max {
+        let slab = &self.records.slab;
+        if need.words == 0 || slab.has_block(need.words, false) || slab.has_spare_page() {
             return Some(true);
         }
-        (slab.has_block(words, true) && (rest == 0 || used + rest <= max)).then_some(false)
+        let used = self.memory_used() + need.small_bytes + need.log_bytes + PAGE_COST_BYTES;
+        // Logs can make way for tables, so that only what records take is held against what tables are going to.
+        let used_later = used - self.records.log_heap_bytes + self.small_bytes_later(need.words);
+        if used.max(used_later) <= self.room.bulk_max_bytes() {
+            return Some(true);
+        }
+        slab.has_block(need.words, true).then_some(false)
+    }
+
+    /// Whether all but the block has room.
+    fn bytes_fit(&self, need: &Need) -> bool {
+        let used = self.memory_used() + need.small_bytes + need.log_bytes;
+        let max = if need.log_bytes > 0 { self.room.bulk_max_bytes() } else { self.room.memory_max_bytes };
+        (need.small_bytes == 0 && need.log_bytes == 0) || used <= max
+    }
+
+    /// What headers and tables are going to take beyond what they have once one page more and all others are full,
+    /// if keys lie in all slots as they usually do.
+    fn small_bytes_later(&self, words: usize) -> u64 {
+        let runs = RUNS.saturating_sub(usize::from(self.core)).div_ceil(usize::from(self.cores));
+        let headers = self.slots.bytes_later(runs);
+        let blocks = self.records.slab.blocks_held() + (PAGE_WORDS / words) as u64;
+        let small_tables = blocks.min((runs * RUN) as u64) * INDEX_BYTES_PER_SLOT;
+        let tables = small_tables.max(blocks * INDEX_BYTES_PER_RECORD).saturating_sub(self.index_bytes);
+        // Where the bound is low, keys fill few slots.
+        (headers + tables).min(self.room.memory_max_bytes / 4)
+    }
+
+    /// Whether more must be given up than is taken.
+    fn is_short(&self) -> bool {
+        let is_missed = self.room.words_missed > 0 || self.memory_used() > self.room.bulk_max_bytes();
+        is_missed && self.room.eviction == Eviction::EvictLeast && self.can_give_back()
+    }
+
+    /// Whether room can come from the loss of records: not where headers and tables alone fill the memory, so that
+    /// hardly a page is left for records. There each loss would be for nothing.
+    fn can_give_back(&self) -> bool {
+        let records = self.records.slab.bytes() + self.records.log_heap_bytes;
+        self.memory_used() - records + PAGE_COST_BYTES <= self.room.bulk_max_bytes()
     }
 
     #[cold]
-    fn make_room_at_bound(
-        &mut self,
-        at: Located,
-        words: usize,
-        log_bytes: u64,
-        now: Micros,
-    ) -> Result<bool, OutOfMemory> {
+    fn make_room_at_bound(&mut self, need: &mut Need, now: Micros) -> Result<bool, OutOfMemory> {
         self.sweep(now, RELIEF_RECORDS);
         let begun = self.meter.begin();
-        let mut evictions = 0;
-        let outcome = loop {
-            if let Some(may_grow) = self.fits(at, words, log_bytes) {
-                break Ok(may_grow);
-            }
-            if self.room.eviction == Eviction::NoEviction || evictions == EVICTIONS_MAX {
-                break Err(OutOfMemory);
-            }
-            evictions += 1;
-            // A block is had by the loss of one record. Bytes for anything else are had by whole pages only.
-            let needs_block = !self.records.slab.has_block(words, true);
-            if !(needs_block && self.evict_record(words, now)) {
-                self.evict_page(now);
-            }
-        };
+        let outcome = self.make_room_by_policy(need, now);
+        if outcome.is_err() && self.bytes_fit(need) && self.room.eviction == Eviction::EvictLeast {
+            self.room.words_missed = need.words;
+        }
         self.meter.end(begun);
         outcome
     }
 
-    /// Drops the best of a sample of records whose blocks have at least so many words. False if it found none.
-    fn evict_record(&mut self, words: usize, now: Micros) -> bool {
-        let mut best: Option<Candidate> = None;
+    fn make_room_by_policy(&mut self, need: &mut Need, now: Micros) -> Result<bool, OutOfMemory> {
+        let mut moves = MOVES_MAX;
+        let mut evictions = 0;
+        if self.is_short() && need.kept.is_none() {
+            // One for the block that this key takes, which may well be free already, and one for the page.
+            evictions += u64::from(self.evict_one(need, now)) + u64::from(self.evict_one(need, now));
+            self.gather_for_later(need, &mut moves);
+        }
+        loop {
+            if let Some(may_grow) = self.fits(need) {
+                if need.words == self.room.words_missed {
+                    self.room.words_missed = 0;
+                }
+                return Ok(may_grow);
+            }
+            // A spare page that does not help as a page helps by its bytes.
+            if self.records.slab.has_spare_page() {
+                self.records.slab.trim(1, true);
+            } else if !self.gather_page(need, &mut moves) {
+                let may_evict = self.room.eviction == Eviction::EvictLeast && evictions < EVICTIONS_MAX;
+                if !(may_evict && self.evict_one(need, now)) {
+                    return Err(OutOfMemory);
+                }
+                evictions += 1;
+            }
+        }
+    }
+
+    /// Gathers a page for those who missed one, or to get below the bound again.
+    fn gather_for_later(&mut self, need: &mut Need, moves: &mut usize) {
+        if !self.records.slab.has_spare_page() && !self.gather_page(need, moves) {
+            return;
+        }
+        let is_over = self.memory_used() > self.room.bulk_max_bytes();
+        let words_missed = std::mem::take(&mut self.room.words_missed);
+        if words_missed == 0 || !self.records.slab.open_spare_page(words_missed) {
+            self.records.slab.trim(usize::from(is_over), true);
+        }
+    }
+
+    /// Drops the least record of a sample. False if it found none.
+    fn evict_one(&mut self, need: &Need, now: Micros) -> bool {
+        let is_block_missed = self.bytes_fit(need) && need.words > 0;
+        let all = Sought {
+            words_min: 0,
+            // What a long log asks for, the records that one call may drop must be able to free.
+            log_bytes_min: need.log_bytes / EVICTIONS_MAX,
+            weighs_logs: !is_block_missed,
+            kept: need.kept,
+        };
+        let mut least = None;
+        if is_block_missed {
+            least = self.least_of_sample(Sought { words_min: need.words, ..all }, now);
+        }
+        // The loss of a record as long gives its block at once. But if those are well used, which the one who floods
+        // may have seen to by the length of his keys, records of any length are looked at too.
+        if !least.as_ref().is_some_and(Candidate::is_at_most_half_used)
+            && self.can_give_back()
+            && let Some(other) = self.least_of_sample(all, now)
+            && least.as_ref().is_none_or(|least| other.compare(least) == Ordering::Less)
+        {
+            least = Some(other);
+        }
+        least.inspect(|candidate| self.evict(candidate)).is_some()
+    }
+
+    fn least_of_sample(&mut self, sought: Sought, now: Micros) -> Option<Candidate> {
+        let mut least: Option<Candidate> = None;
         let mut found = 0;
         for _ in 0..SAMPLE_PROBES {
-            let Some(candidate) = self.sample(words, now) else { continue };
-            if best.as_ref().is_none_or(|best| candidate.compare(best) == Ordering::Less) {
-                best = Some(candidate);
+            let Some(candidate) = self.sample(sought, now) else { continue };
+            match &least {
+                // One record that is met over and over is no comparison.
+                Some(least) if least.id == candidate.id => continue,
+                Some(other) if candidate.compare(other) != Ordering::Less => {}
+                _ => least = Some(candidate),
             }
             found += 1;
             if found == SAMPLE_RECORDS {
                 break;
             }
         }
-        best.is_some_and(|candidate| self.evict(&candidate))
+        least
     }
 
-    /// A record at a random place, if there is one with a block large enough.
-    fn sample(&mut self, words: usize, now: Micros) -> Option<Candidate> {
-        let page = self.random_page()?;
+    /// A record at a random place, if there is one of those sought.
+    fn sample(&mut self, sought: Sought, now: Micros) -> Option<Candidate> {
+        let pages = self.records.slab.page_count();
+        if pages == 0 {
+            return None;
+        }
+        let page = self.room.below(pages);
         let shape = self.records.slab.shape(page)?;
-        if shape.stride < words || shape.fresh == 0 {
+        if shape.stride < sought.words_min || shape.fresh == 0 {
             return None;
         }
         let block = self.room.below((shape.fresh / shape.stride) as u32);
         let id = page * PAGE_WORDS as u32 + block * shape.stride as u32;
-        self.candidate(id, now)
-    }
-
-    fn random_page(&mut self) -> Option<u32> {
-        let pages = self.records.slab.page_count();
-        (pages > 0).then(|| self.room.below(pages))
-    }
-
-    fn candidate(&self, id: u32, now: Micros) -> Option<Candidate> {
-        if !self.records.slab.is_live(id) {
+        if sought.kept == Some(id) || !self.records.slab.is_live(id) {
             return None;
         }
+        self.candidate(id, sought, now)
+    }
+
+    fn candidate(&self, id: u32, sought: Sought, now: Micros) -> Option<Candidate> {
         let (policy, state) = self.records.limit(id)?;
         let expires_at = tollgate_limits::expires_at(policy, state);
         let used = if expires_at <= now { 0 } else { policy.limit().saturating_sub(remaining_now(policy, state, now)) };
-        Some(Candidate { id, used, limit: policy.limit(), expires_at })
+        let log_bytes = match state {
+            StateRef::Log(log) => log.heap_bytes() as u64,
+            _ => 0,
+        };
+        if log_bytes < sought.log_bytes_min {
+            return None;
+        }
+        let log_bytes = if sought.weighs_logs { log_bytes } else { 0 };
+        Some(Candidate { id, used, limit: policy.limit(), log_bytes, expires_at })
     }
 
-    fn evict(&mut self, candidate: &Candidate) -> bool {
+    fn evict(&mut self, candidate: &Candidate) {
         let at = self.locate_record(candidate.id);
-        let is_dropped = self.drop_record(at, candidate.id);
-        if is_dropped {
+        // Records of a flushed slot are in no index any more and are freed with it.
+        if self.drop_record(at, candidate.id) {
             self.touch(at);
             self.removals.note(at);
             self.stats.evicted_keys += 1;
             self.stats.evicted_units = self.stats.evicted_units.saturating_add(candidate.used);
         }
-        is_dropped
-    }
-
-    /// Gives a page back: a spare one, else the one of a sample with the fewest records, which go.
-    fn evict_page(&mut self, now: Micros) {
-        if !self.records.slab.has_spare_page() {
-            let sampled = (0..SAMPLE_PAGES * 4).filter_map(|_| {
-                let page = self.random_page()?;
-                self.records.slab.shape(page).map(|shape| (shape.live, page))
-            });
-            let Some((_, page)) = sampled.take(SAMPLE_PAGES).min() else { return };
-            for id in self.records.live_in_page(page) {
-                if let Some(candidate) = self.candidate(id, now) {
-                    self.evict(&candidate);
-                }
-            }
-        }
-        self.records.slab.trim(usize::MAX, true);
     }
 }

@@ -29,6 +29,8 @@ const CLASSES: usize = 80;
 /// Free pages that are kept for the next use: enough that a size class at the edge of a page does not go back and
 /// forth to the allocator.
 const SPARE_PAGES: usize = 8;
+/// Pages compared to find one that is quickly vacated.
+const PAGES_COMPARED: usize = 8;
 const PAGES_MAX: usize = 1 << 19;
 const NO_PAGE: u32 = u32::MAX;
 const NO_OFFSET: u16 = u16::MAX;
@@ -76,6 +78,8 @@ pub(crate) struct Slab {
     open: [u32; CLASSES],
     /// A bit for each class that has such a page.
     open_classes: u128,
+    /// By class: blocks that are not in use.
+    free_blocks: [u32; CLASSES],
     /// Pages without memory, to be used before new numbers.
     vacant: Vec<u32>,
     /// Pages with memory and without a block.
@@ -89,7 +93,6 @@ pub(crate) struct Slab {
 pub(crate) struct PageShape {
     pub stride: usize,
     pub fresh: usize,
-    pub live: usize,
 }
 
 impl Slab {
@@ -99,6 +102,7 @@ impl Slab {
             headers: Vec::new(),
             open: [NO_PAGE; CLASSES],
             open_classes: 0,
+            free_blocks: [0; CLASSES],
             vacant: Vec::new(),
             spare: Vec::new(),
             pages_held: 0,
@@ -135,13 +139,55 @@ impl Slab {
     pub fn allocate(&mut self, words: usize, may_grow: bool) -> Option<u32> {
         let class = class_of(words);
         if self.open_classes >> class & 1 != 0 {
-            return Some(self.take_block(class));
+            return Some(self.take_block(self.open[class]));
         }
         if may_grow && self.open_page(class) {
-            return Some(self.take_block(class));
+            return Some(self.take_block(self.open[class]));
         }
         let larger = self.open_classes >> class;
-        (larger != 0).then(|| self.take_block(class + larger.trailing_zeros() as usize))
+        (larger != 0).then(|| self.take_block(self.open[class + larger.trailing_zeros() as usize]))
+    }
+
+    /// Copies a block's words into a free block of the same size in another page. Both are in use then. `None` if
+    /// there is none.
+    pub fn copy_elsewhere(&mut self, id: u32) -> Option<u32> {
+        let from = page_of(id);
+        let words = usize::from(self.headers[from].stride);
+        let first = self.open[class_of(words)];
+        let number = if first as usize == from { self.headers[from].next } else { first };
+        if number == NO_PAGE {
+            return None;
+        }
+        let copy = self.take_block(number);
+        let (source, target) = (offset_of(id), offset_of(copy));
+        if let Ok([Some(old), Some(new)]) = self.pages.get_disjoint_mut([from, number as usize]) {
+            new[target..target + words].copy_from_slice(&old[source..source + words]);
+        }
+        Some(copy)
+    }
+
+    /// A page whose blocks in use all find a place in other pages: the emptiest of some, of the first size that has a
+    /// whole page's worth of free blocks.
+    pub fn page_to_vacate(&self) -> Option<u32> {
+        let has_enough = |class: &usize| self.free_blocks[*class] as usize >= PAGE_WORDS / class_words(*class);
+        let class = (0..CLASSES).find(has_enough)?;
+        let successor = |page: &u32| self.headers.get(*page as usize).map(|header| header.next);
+        let open = std::iter::successors(Some(self.open[class]), successor).take(PAGES_COMPARED);
+        open.filter(|page| *page != NO_PAGE).min_by_key(|page| self.headers[*page as usize].live)
+    }
+
+    /// Gives back the memory of a page that was made and never used.
+    pub fn close_unused_page(&mut self, page: u32) {
+        let is_unused = |header: &PageHeader| header.stride != 0 && header.live == 0;
+        if self.headers.get(page as usize).is_some_and(is_unused) {
+            self.unlink(page as usize);
+            self.close_page(page as usize);
+        }
+    }
+
+    /// Makes a page for blocks of `words`. False if there is none at hand that costs no more memory.
+    pub fn open_spare_page(&mut self, words: usize) -> bool {
+        self.has_spare_page() && self.open_page(class_of(words))
     }
 
     /// Gives a block back. Its id must not be used again.
@@ -154,6 +200,7 @@ impl Slab {
         header.free = offset as u16;
         header.live -= 1;
         self.headers[number] = header;
+        self.free_blocks[class_of(usize::from(header.stride))] += 1;
         if was_full {
             self.link(number);
         }
@@ -179,11 +226,7 @@ impl Slab {
     #[inline]
     pub fn shape(&self, page: u32) -> Option<PageShape> {
         let header = self.headers.get(page as usize)?;
-        (header.stride != 0).then(|| PageShape {
-            stride: usize::from(header.stride),
-            fresh: usize::from(header.fresh),
-            live: usize::from(header.live),
-        })
+        (header.stride != 0).then(|| PageShape { stride: usize::from(header.stride), fresh: usize::from(header.fresh) })
     }
 
     /// Words of the block that `id` names.
@@ -242,8 +285,9 @@ impl Slab {
         held as u64 * PAGE_COST_BYTES
     }
 
-    fn take_block(&mut self, class: usize) -> u32 {
-        let number = self.open[class] as usize;
+    /// A block of a page that has a free one.
+    fn take_block(&mut self, page: u32) -> u32 {
+        let number = page as usize;
         let mut header = self.headers[number];
         let offset = if header.free == NO_OFFSET {
             let offset = header.fresh;
@@ -251,16 +295,17 @@ impl Slab {
             offset
         } else {
             let offset = header.free;
-            let (page, at) = self.page(number as u32 * PAGE_WORDS as u32 + u32::from(offset));
-            header.free = page[at] as u16;
+            let (words, at) = self.page(page * PAGE_WORDS as u32 + u32::from(offset));
+            header.free = words[at] as u16;
             offset
         };
         header.live += 1;
         self.headers[number] = header;
+        self.free_blocks[class_of(usize::from(header.stride))] -= 1;
         if header.is_full() {
             self.unlink(number);
         }
-        number as u32 * PAGE_WORDS as u32 + u32::from(offset)
+        page * PAGE_WORDS as u32 + u32::from(offset)
     }
 
     /// Finds memory for one more page of `class`. False if no page number is left.
@@ -276,7 +321,9 @@ impl Slab {
         };
         self.pages[number] = Some(self.page_memory());
         self.headers[number] = PageHeader { stride: class_words(class) as u16, ..UNUSED };
-        self.blocks_held += self.headers[number].capacity() as u64;
+        let blocks = self.headers[number].capacity();
+        self.blocks_held += blocks as u64;
+        self.free_blocks[class] += blocks as u32;
         self.link(number);
         true
     }
@@ -297,7 +344,10 @@ impl Slab {
     }
 
     fn close_page(&mut self, number: usize) {
-        self.blocks_held -= self.headers[number].capacity() as u64;
+        let blocks = self.headers[number].capacity();
+        self.blocks_held -= blocks as u64;
+        let class = class_of(usize::from(self.headers[number].stride));
+        self.free_blocks[class] -= blocks as u32;
         self.headers[number] = UNUSED;
         self.vacant.push(number as u32);
         let page = self.pages[number].take();

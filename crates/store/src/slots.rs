@@ -9,7 +9,8 @@ use crate::slot::SLOTS;
 
 /// Slots whose headers are made together; also the run of neighbouring slots that one core owns.
 pub(crate) const RUN: usize = 64;
-const RUNS: usize = SLOTS as usize / RUN;
+/// All runs there are.
+pub(crate) const RUNS: usize = SLOTS as usize / RUN;
 /// Bytes of the headers of one run.
 pub(crate) const RUN_BYTES: u64 = (RUN * size_of::<Slot>()) as u64 + 64;
 
@@ -93,6 +94,11 @@ impl Slots {
     /// Every header that was made, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Slot> {
         self.runs.iter().flatten().flat_map(|run| run.iter())
+    }
+
+    /// Bytes of the headers that a core which owns so many runs has still to make.
+    pub fn bytes_later(&self, runs_owned: usize) -> u64 {
+        (runs_owned as u64).saturating_sub(self.runs_made) * RUN_BYTES
     }
 
     /// Bytes of the headers.

@@ -16,7 +16,7 @@ pub struct StoreStats {
     pub evicted_keys: u64,
     /// Units of use that these keys stood for: what may have been admitted anew.
     pub evicted_units: u64,
-    /// New keys refused for want of memory.
+    /// New keys, and calls that old keys would grow by, refused for want of memory.
     pub oom_refusals: u64,
     /// The longest maintenance step in microseconds; 0 without a meter.
     pub longest_step_us: u64,

@@ -2,7 +2,7 @@
 //!
 //! The problem: one call on a key that exists must cost a few cache lines and no more, while everything that takes
 //! longer (growth, expiry, memory) happens elsewhere and in bounded steps. The idea: a call finds its record first and
-//! writes it in place; only a miss inserts, and only an insert may have to make room.
+//! writes it in place; only a miss inserts, and only what needs more memory may have to make room.
 //!
 //! ```text
 //! slot header -> tags -> record number -> record (header, state, key) -> policy
@@ -66,13 +66,13 @@ impl std::fmt::Debug for StoreConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RecordId(pub(crate) u32);
 
-/// A new key was refused: the memory bound is reached and nothing could make room.
+/// What needs more memory was refused: the bound is reached and nothing could make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
 impl std::fmt::Display for OutOfMemory {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("new key refused: memory is used up")
+        formatter.write_str("refused: memory is used up")
     }
 }
 
@@ -162,7 +162,8 @@ impl Store {
     }
 
     /// Writes `change` to a record that exists; `asked` is the policy for [`Under::Asked`]. Never refused for want of
-    /// memory. Returns where the record is now; `None` if it went.
+    /// memory, as an undo must not be: a call asks [`Store::make_room_for`] first. Returns where the record is now;
+    /// `None` if it went.
     ///
     /// A change for another algorithm than the record's is a bug of the caller: it is not made.
     #[inline]
@@ -244,7 +245,7 @@ impl Store {
         now: Micros,
     ) -> Result<Option<RecordId>, OutOfMemory> {
         let Some(state) = new_state(asked, change) else { return Ok(None) };
-        let made = match self.make_room(at, key.len(), &state, now) {
+        let made = match self.make_room(at, key.len(), asked, &state, now) {
             Ok(may_grow) => self.create(at, key, asked, state, may_grow, now),
             Err(OutOfMemory) => None,
         };
