@@ -33,8 +33,8 @@ const SAMPLE_RECORDS: usize = 16;
 const SAMPLE_PROBES: usize = 96;
 /// Records that one call may drop.
 const EVICTIONS_MAX: u64 = 16;
-/// Records that one call may move: some ten microseconds for each hundred.
-const MOVES_MAX: usize = 512;
+/// Records that one call may move: each costs a microsecond or more where nothing of it is in a cache.
+const MOVES_MAX: usize = 256;
 /// A table at its emptiest takes so many bytes for an entry: 5 bytes a bucket, 16 buckets for 7 entries.
 const INDEX_BYTES_PER_RECORD: u64 = 12;
 /// The smallest table, for one to three entries.
