@@ -179,9 +179,9 @@ fn clean_name(name: &[u8]) -> Option<String> {
 /// CLIENT SETINFO LIB-NAME | LIB-VER value.
 pub fn client_setinfo(_core: &mut Core, session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
     let (place, field) = if call.is_word(2, "LIB-NAME") {
-        (&session.client.library, "lib-name")
+        (&session.client.lib_name, "lib-name")
     } else if call.is_word(2, "LIB-VER") {
-        (&session.client.library_version, "lib-ver")
+        (&session.client.lib_version, "lib-ver")
     } else {
         return reply.error(&format!("ERR Unrecognized option '{}'", printable(call.argument(2))));
     };

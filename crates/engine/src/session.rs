@@ -30,9 +30,9 @@ pub struct Client {
     /// CLIENT SETNAME.
     pub name: RefCell<String>,
     /// CLIENT SETINFO LIB-NAME.
-    pub library: RefCell<String>,
+    pub lib_name: RefCell<String>,
     /// CLIENT SETINFO LIB-VER.
-    pub library_version: RefCell<String>,
+    pub lib_version: RefCell<String>,
     /// Bytes it sent.
     pub input_bytes: Cell<u64>,
     /// Bytes it was sent.
@@ -63,8 +63,8 @@ impl Client {
             unix,
             self.last_command.get(),
             protocol,
-            self.library.borrow(),
-            self.library_version.borrow(),
+            self.lib_name.borrow(),
+            self.lib_version.borrow(),
             self.input_bytes.get(),
             self.output_bytes.get(),
             self.commands.get(),
