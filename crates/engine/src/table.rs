@@ -63,6 +63,7 @@ const SERVER: Command = Command { flags: ALWAYS, categories: &["@slow"], group: 
 
 /// All rows.
 pub const COMMANDS: &[Command] = &[
+    // Limits.
     Command {
         name: "rl.slide",
         summary: "Sliding window: at most `limit` units in any `window`, estimated from two aligned windows.",
@@ -143,6 +144,7 @@ pub const COMMANDS: &[Command] = &[
         handler: Handler::Session(server::rl_clock),
         ..LIMIT
     },
+    // Dialects of other limiters.
     Command {
         name: "cl.throttle",
         arity: -5,
@@ -151,6 +153,7 @@ pub const COMMANDS: &[Command] = &[
         handler: Handler::Key(throttle::cl_throttle),
         ..LIMIT
     },
+    // Keys of any kind.
     Command {
         name: "del",
         arity: -2,
@@ -269,6 +272,11 @@ pub const COMMANDS: &[Command] = &[
         handler: Handler::Spread(keys::flush_part, keys::flush_merge),
         ..LOOK
     },
+    // Values.
+
+    // Transactions.
+
+    // The connection.
     Command {
         name: "ping",
         arity: -1,
@@ -336,6 +344,7 @@ pub const COMMANDS: &[Command] = &[
         subcommands: CLIENT,
         ..CONNECTION
     },
+    // The server.
     Command {
         name: "command",
         arity: -1,
