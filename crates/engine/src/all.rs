@@ -374,7 +374,7 @@ fn apply(
         None => None,
     };
     let before = match found {
-        Some(id) if keep => Some(before_of(core, id, &group.ask.policy)),
+        Some(id) if keep => before_of(core, id, &group.ask.policy),
         _ => None,
     };
     let written = match found {
@@ -386,8 +386,15 @@ fn apply(
     };
     let records = match (before, written) {
         (Some(Before::Entry(policy)), Some(_)) => Records::Entry(policy),
-        (Some(Before::Whole(saved)), Some(id)) => Records::Whole(Some(saved), core.store.save(id)),
-        (None, Some(id)) if keep => Records::Whole(None, core.store.save(id)),
+        (before, Some(id)) if keep => {
+            let before = match before {
+                Some(Before::Whole(saved)) => Some(saved),
+                _ => None,
+            };
+            // What was charged is a limit.
+            let Some(after) = core.store.save(id) else { return Ok(None) };
+            Records::Whole(before, after)
+        }
         _ => return Ok(None),
     };
     let charge = Charge { policy: group.ask.policy, units: group.ask.cost, at: now };
@@ -402,13 +409,13 @@ enum Before {
 
 /// A log can be long, and is copied only where its window changes: it loses entries by that, and only a copy brings
 /// them back.
-fn before_of(core: &Core, id: tollgate_store::RecordId, asked: &Policy) -> Before {
-    match (core.store.limit(id), asked) {
+fn before_of(core: &Core, id: tollgate_store::RecordId, asked: &Policy) -> Option<Before> {
+    Some(match (core.store.limit(id), asked) {
         (Some((Policy::Log { limit, window: stored }, _)), Policy::Log { window, .. }) if stored == window => {
             Before::Entry(Policy::Log { limit: *limit, window: *stored })
         }
-        _ => Before::Whole(core.store.save(id)),
-    }
+        _ => Before::Whole(core.store.save(id)?),
+    })
 }
 
 fn roll_back(core: &mut Core, log: UndoLog, now: Micros) {
@@ -460,11 +467,12 @@ fn take_charge_off(core: &mut Core, entry: &UndoEntry, policy: Option<Policy>, n
 fn restore_under_old_policy(core: &mut Core, entry: &UndoEntry, before: &Saved, now: Micros) {
     take_charge_off(core, entry, None, now);
     let found = core.store.find(entry.at, &entry.key, now);
-    let taken = match found.and_then(|id| core.store.limit(id)) {
-        // Another algorithm: the key was used for something else since, and that stands.
-        Some((policy, _)) if policy.algorithm() != entry.charge.policy.algorithm() => return,
+    let taken = match found.map(|id| core.store.limit(id)) {
+        // A value or another algorithm: the key was used for something else since, and that stands.
+        Some(None) => return,
+        Some(Some((policy, _))) if policy.algorithm() != entry.charge.policy.algorithm() => return,
         // With room: what was put back in this way may hold more than the limit.
-        Some((policy, state)) => match AMOUNT_MAX.saturating_sub(remaining_now(&with_room(policy), state, now)) {
+        Some(Some((policy, state))) => match AMOUNT_MAX.saturating_sub(remaining_now(&with_room(policy), state, now)) {
             used if used > 0 && outlasts(policy, before.policy()) => return,
             used => used,
         },

@@ -86,7 +86,7 @@ impl World {
         // At the time 0 nothing has expired.
         let _ = engine.store.for_each_in_slot(slot, 0, &mut |id, found| {
             if found == name.as_bytes() {
-                record = Some(engine.store.save(id));
+                record = engine.store.save(id);
                 return ControlFlow::Break(());
             }
             ControlFlow::Continue(())

@@ -1,15 +1,15 @@
 //! What was flushed and waits for being given back.
 //!
 //! The problem: dropping millions of records at once is a stall of many milliseconds. The idea: a flush only moves the
-//! tables, logs and policies here, which is quick; later sweeps drop them piece by piece. Until then they count as
+//! tables, bodies and policies here, which is quick; later sweeps drop them piece by piece. Until then they count as
 //! used.
 
 use crate::arena::Arena;
+use crate::body::Body;
 use crate::index::Index;
 use crate::policies::Policies;
 use crate::records::Records;
 use hashbrown::HashTable;
-use tollgate_limits::Log;
 
 /// One page of records given back is as much work as visiting so many.
 const PAGE_WORK: usize = 32;
@@ -21,7 +21,7 @@ pub(crate) struct Grave {
     orphans: Vec<Index>,
     /// Indexes whose records are gone.
     ruins: Vec<Index>,
-    logs: Vec<Arena<Log>>,
+    bodies: Vec<Arena<Body>>,
     policies: Vec<Policies>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Buried {
 
 impl Grave {
     pub fn new() -> Grave {
-        Grave { orphans: Vec::new(), ruins: Vec::new(), logs: Vec::new(), policies: Vec::new() }
+        Grave { orphans: Vec::new(), ruins: Vec::new(), bodies: Vec::new(), policies: Vec::new() }
     }
 
     /// Takes an index whose records are still held.
@@ -45,14 +45,14 @@ impl Grave {
     }
 
     /// Takes indexes that are to be dropped with all the records there are.
-    pub fn add_all(&mut self, indexes: Vec<Index>, logs: Arena<Log>, policies: Policies) {
+    pub fn add_all(&mut self, indexes: Vec<Index>, bodies: Arena<Body>, policies: Policies) {
         self.ruins.append(&mut self.orphans);
         if self.ruins.is_empty() {
             self.ruins = indexes;
         } else {
             self.ruins.extend(indexes);
         }
-        self.logs.push(logs);
+        self.bodies.push(bodies);
         self.policies.push(policies);
     }
 
@@ -65,13 +65,13 @@ impl Grave {
         if let Some((_, index_bytes)) = take_table(&mut self.ruins) {
             return Some(Buried { work: TABLE_WORK, index_bytes });
         }
-        if let Some(arena) = self.logs.last_mut() {
+        if let Some(arena) = self.bodies.last_mut() {
             let Some(page) = arena.take_page() else {
-                self.logs.pop();
+                self.bodies.pop();
                 return Some(Buried { work: 1, index_bytes: 0 });
             };
-            let heap_bytes: usize = page.iter().map(Log::heap_bytes).sum();
-            records.log_heap_bytes -= heap_bytes as u64;
+            let heap_bytes: usize = page.iter().map(Body::heap_bytes).sum();
+            records.body_heap_bytes -= heap_bytes as u64;
             return Some(Buried { work: page.len() + 1, index_bytes: 0 });
         }
         if let Some(policies) = self.policies.last_mut() {
@@ -84,20 +84,20 @@ impl Grave {
         (pages > 0).then_some(Buried { work: PAGE_WORK, index_bytes: 0 })
     }
 
-    /// Bytes that are not counted elsewhere: tables count with the index, logs' heap and pages with the records.
+    /// Bytes that are not counted elsewhere: tables count with the index, bodies' heap and pages with the records.
     pub fn bytes(&self) -> u64 {
-        let logs: u64 = self.logs.iter().map(Arena::bytes).sum();
+        let bodies: u64 = self.bodies.iter().map(Arena::bytes).sum();
         let policies: u64 = self.policies.iter().map(Policies::bytes).sum();
-        logs + policies
+        bodies + policies
     }
 
-    /// All bytes of tables, logs and policies in here, counted again.
+    /// All bytes of tables, bodies and policies in here, counted again.
     pub fn bytes_recounted(&self) -> u64 {
         let indexes: u64 = self.orphans.iter().chain(&self.ruins).map(Index::bytes).sum();
-        let logs: u64 = self.logs.iter().map(Arena::bytes_recounted).sum();
-        let heaps: usize = self.logs.iter().flat_map(Arena::iter).map(Log::heap_bytes).sum();
+        let bodies: u64 = self.bodies.iter().map(Arena::bytes_recounted).sum();
+        let heaps: usize = self.bodies.iter().flat_map(Arena::iter).map(Body::heap_bytes).sum();
         let policies: u64 = self.policies.iter().map(Policies::bytes_recounted).sum();
-        indexes + logs + heaps as u64 + policies
+        indexes + bodies + heaps as u64 + policies
     }
 }
 

@@ -10,13 +10,16 @@
 //!
 //! store.rs   find, limit, apply, insert, remove          room.rs   the memory bound and eviction
 //! charge.rs  one call on one limit in one pass           need.rs   what a change adds    gather.rs  whole pages back
+//! values.rs  plain values in records or bodies       content.rs, watch.rs   what a key holds, and whether it changed
 //! sweep.rs   expiry by a cursor, flush (grave.rs)        scan.rs   SCAN, KEYS      saved.rs   exact undo
 //! ```
 //!
 //! **Invariant:** this crate knows no clock, no socket and no async.
 
 mod arena;
+mod body;
 mod charge;
+mod content;
 mod gather;
 mod grave;
 mod index;
@@ -36,8 +39,11 @@ mod slots;
 mod stats;
 mod store;
 mod sweep;
+mod values;
+mod watch;
 
 pub use charge::{ChargeError, Charged};
+pub use content::Content;
 pub use locate::{Hasher, Located};
 pub use record::KEY_BYTES_MAX;
 pub use saved::Saved;
@@ -47,3 +53,5 @@ pub use slots::SlotState;
 pub use stats::StoreStats;
 pub use store::{Eviction, OutOfMemory, RecordId, Store, StoreConfig};
 pub use sweep::Swept;
+pub use values::Value;
+pub use watch::Watch;

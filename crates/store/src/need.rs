@@ -15,47 +15,56 @@ use tollgate_limits::{Bucket, Change, Log, LogChange, Policy, StateRef, Under, e
 const LOG_ENTRY_BYTES: usize = 16;
 /// Entries that a log has room for from its first one.
 const LOG_ENTRIES_MIN: usize = 4;
-/// The most that a log grows by and counts as short, in bytes: to 128 entries.
-const SHORT_LOG_BYTES: u64 = 1_024;
+/// The most that a body grows by and counts as short, in bytes: a log to 128 entries.
+const SHORT_BODY_BYTES: u64 = 1_024;
 
 /// Memory that a change is going to take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Need {
     /// Words of a block; 0: none is needed.
     pub words: usize,
-    /// Bytes of tables, headers, lists and short logs: little at a time.
+    /// Bytes of tables, headers, lists and short bodies: little at a time.
     pub small_bytes: u64,
-    /// Bytes that a long log grows by.
-    pub log_bytes: u64,
+    /// Bytes that a long body, a log or a value, grows by.
+    pub body_bytes: u64,
     /// The record that the call is about, which must stay. It may be moved, and is followed then.
     pub kept: Option<u32>,
 }
 
 impl Need {
+    /// What a body needs that grows by so many bytes.
+    pub fn of_heap(bytes: u64) -> Need {
+        let is_short = bytes <= SHORT_BODY_BYTES;
+        let (small_bytes, body_bytes) = if is_short { (bytes, 0) } else { (0, bytes) };
+        Need { small_bytes, body_bytes, ..Need::default() }
+    }
+
+    /// And so many bytes of small things.
+    pub fn with_small(self, bytes: u64) -> Need {
+        Need { small_bytes: self.small_bytes + bytes, ..self }
+    }
+
     /// Whether the change takes no memory at all.
     pub fn is_nothing(&self) -> bool {
-        self.words == 0 && self.small_bytes == 0 && self.log_bytes == 0
+        self.words == 0 && self.small_bytes == 0 && self.body_bytes == 0
     }
 }
 
 impl Store {
     /// What a new record under `policy` needs.
     #[inline]
-    pub(crate) fn need_of_new(&self, at: Located, key_bytes: usize, policy: &Policy, state: &NewState) -> Need {
+    pub(crate) fn need_of_new(&self, at: Located, key_bytes: usize, policy: Option<&Policy>, state: &NewState) -> Need {
         let header_bytes = match self.slots.get(at.slot) {
             Some(slot) => slot.index.growth_bytes(at.hash, self.split_load),
             None => RUN_BYTES + 64,
         };
         let cell_bytes = match state {
-            NewState::Log(_) => self.records.logs.growth_bytes(),
+            NewState::Log(_) | NewState::Bytes(..) => self.records.bodies.growth_bytes(),
             NewState::Words2(..) | NewState::Words4(..) => 0,
         };
-        Need {
-            words: words(state.kind(), key_bytes),
-            small_bytes: header_bytes + cell_bytes + self.records.policies.growth_bytes(policy) + state.heap_bytes(),
-            log_bytes: 0,
-            kept: None,
-        }
+        let policy_bytes = policy.map_or(0, |policy| self.records.policies.growth_bytes(policy));
+        let heap = Need::of_heap(state.heap_bytes());
+        Need { words: words(state.kind(), key_bytes), ..heap }.with_small(header_bytes + cell_bytes + policy_bytes)
     }
 
     /// What `change` adds to a record.
@@ -71,8 +80,8 @@ impl Store {
             }
             Change::Log(under, change) => {
                 if let StateRef::Log(log) = state {
-                    let bytes = log_growth_bytes(policy, log, change);
-                    (need.small_bytes, need.log_bytes) = if bytes <= SHORT_LOG_BYTES { (bytes, 0) } else { (0, bytes) };
+                    let grown = Need::of_heap(log_growth_bytes(policy, log, change));
+                    (need.small_bytes, need.body_bytes) = (grown.small_bytes, grown.body_bytes);
                 }
                 under
             }

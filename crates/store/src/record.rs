@@ -3,6 +3,7 @@
 //! ```text
 //! word 0   policy id (32 bits) | key length (16) | kind (8) | flags (8)
 //! then     2 words: SLIDE, FIXED, a bucket    4: a bucket in its wide form    1: a LOG's number
+//!          2 words: a plain value's number or the number of its bytes, and when it expires
 //! then     the key, padded with zeros to a whole word
 //! ```
 //!
@@ -20,6 +21,11 @@ pub(crate) const KIND_LEAK: u8 = 4;
 pub(crate) const KIND_TOKEN_WIDE: u8 = 5;
 pub(crate) const KIND_LEAK_WIDE: u8 = 6;
 pub(crate) const KIND_LOG: u8 = 7;
+pub(crate) const KIND_INTEGER: u8 = 8;
+pub(crate) const KIND_BYTES: u8 = 9;
+
+/// The policy id of a record that is no limit, which is never looked up.
+pub(crate) const NO_POLICY: u32 = 0;
 
 const _: () = assert!(1 + 4 + KEY_BYTES_MAX.div_ceil(8) <= crate::slab::BLOCK_WORDS_MAX);
 
@@ -28,6 +34,8 @@ const KIND_SHIFT: u32 = 48;
 const POLICY_MASK: u64 = 0xFFFF_FFFF;
 /// Changed since whoever copies records away last cleared the mark.
 const DIRTY: u64 = 1 << 56;
+/// Written since a WATCH last cleared the mark. It is set together with the other, so that it costs a write nothing.
+const TOUCHED: u64 = 1 << 57;
 
 /// The first word of a record.
 #[derive(Clone, Copy)]
@@ -36,7 +44,7 @@ pub(crate) struct Header(pub u64);
 impl Header {
     /// The header of a new record, which is dirty.
     pub fn new(policy: u32, key_bytes: usize, kind: u8) -> Header {
-        Header(u64::from(policy) | (key_bytes as u64) << KEY_SHIFT | u64::from(kind) << KIND_SHIFT | DIRTY)
+        Header(u64::from(policy) | (key_bytes as u64) << KEY_SHIFT | u64::from(kind) << KIND_SHIFT | DIRTY | TOUCHED)
     }
 
     #[inline]
@@ -66,11 +74,24 @@ impl Header {
 
     #[inline]
     pub fn dirty(self) -> Header {
-        Header(self.0 | DIRTY)
+        Header(self.0 | DIRTY | TOUCHED)
     }
 
     pub fn clean(self) -> Header {
         Header(self.0 & !DIRTY)
+    }
+
+    pub fn is_touched(self) -> bool {
+        self.0 & TOUCHED != 0
+    }
+
+    pub fn untouched(self) -> Header {
+        Header(self.0 & !TOUCHED)
+    }
+
+    /// The header of the same record that becomes one of `kind`, dirty.
+    pub fn with_kind(self, kind: u8) -> Header {
+        Header(self.0 & !(0xFF << KIND_SHIFT) | u64::from(kind) << KIND_SHIFT).dirty()
     }
 
     /// Whether this is the header of a record of `kind` with a key of so many bytes.

@@ -1,13 +1,14 @@
 //! The records of one core and what they share: blocks, logs, policies. Knows nothing of slots.
 
 use crate::arena::Arena;
+use crate::body::Body;
 use crate::index::Entries;
 use crate::key_words;
 use crate::locate::Hasher;
 use crate::policies::Policies;
 use crate::record::{
-    Header, KIND_FIXED, KIND_LEAK, KIND_LEAK_WIDE, KIND_LOG, KIND_SLIDE, KIND_TOKEN, KIND_TOKEN_WIDE, algorithm,
-    state_words,
+    Header, KIND_BYTES, KIND_FIXED, KIND_INTEGER, KIND_LEAK, KIND_LEAK_WIDE, KIND_LOG, KIND_SLIDE, KIND_TOKEN,
+    KIND_TOKEN_WIDE, NO_POLICY, algorithm, state_words,
 };
 use crate::slab::{PAGE_WORDS, Slab};
 use tollgate_limits::{Algorithm, Bucket, Fixed, Log, LogChange, Micros, Policy, Slide, StateRef, expires_at};
@@ -18,6 +19,8 @@ pub(crate) enum NewState {
     Words2(u8, [u64; 2]),
     Words4(u8, [u64; 4]),
     Log(Log),
+    /// A value's bytes, and the word that says when it expires.
+    Bytes(Box<[u8]>, u64),
 }
 
 impl NewState {
@@ -46,12 +49,14 @@ impl NewState {
         match self {
             NewState::Words2(kind, _) | NewState::Words4(kind, _) => *kind,
             NewState::Log(_) => KIND_LOG,
+            NewState::Bytes(..) => KIND_BYTES,
         }
     }
 
     pub fn heap_bytes(&self) -> u64 {
         match self {
             NewState::Log(log) => log.heap_bytes() as u64,
+            NewState::Bytes(bytes, _) => bytes.len() as u64,
             NewState::Words2(..) | NewState::Words4(..) => 0,
         }
     }
@@ -60,15 +65,15 @@ impl NewState {
 pub(crate) struct Records {
     pub slab: Slab,
     pub policies: Policies,
-    pub logs: Arena<Log>,
-    /// What all logs hold beyond their cells, those that wait for being dropped included.
-    pub log_heap_bytes: u64,
+    pub bodies: Arena<Body>,
+    /// What all bodies hold beyond their cells, those that wait for being dropped included.
+    pub body_heap_bytes: u64,
     pub hasher: Hasher,
 }
 
 impl Records {
     pub fn new(hasher: Hasher) -> Records {
-        Records { slab: Slab::new(), policies: Policies::new(hasher), logs: Arena::new(), log_heap_bytes: 0, hasher }
+        Records { slab: Slab::new(), policies: Policies::new(hasher), bodies: Arena::new(), body_heap_bytes: 0, hasher }
     }
 
     #[inline]
@@ -117,7 +122,10 @@ impl Records {
             KIND_LEAK => StateRef::Leak(Bucket::unpack(two())),
             KIND_TOKEN_WIDE => StateRef::Token(Bucket::unpack_wide(four())),
             KIND_LEAK_WIDE => StateRef::Leak(Bucket::unpack_wide(four())),
-            KIND_LOG => StateRef::Log(self.logs.get(page[offset + 1] as u32)),
+            KIND_LOG => match self.bodies.get(page[offset + 1] as u32) {
+                Body::Log(log) => StateRef::Log(log),
+                Body::Bytes(_) => return None,
+            },
             _ => return None,
         };
         Some((self.policies.get(header.policy()), state))
@@ -126,7 +134,10 @@ impl Records {
     /// The first microsecond at which the record is none. `None`: it lasts.
     #[inline]
     pub fn expires_at(&self, id: u32) -> Option<Micros> {
-        self.limit(id).map(|(policy, state)| expires_at(policy, state))
+        match self.limit(id) {
+            Some((policy, state)) => Some(expires_at(policy, state)),
+            None => self.value_expires_at(id),
+        }
     }
 
     #[inline]
@@ -134,11 +145,11 @@ impl Records {
         self.expires_at(id).is_some_and(|end| end <= now)
     }
 
-    /// A new record. `None` if no block can be had.
-    pub fn create(&mut self, policy: &Policy, state: NewState, key: &[u8], may_grow: bool) -> Option<u32> {
+    /// A new record, of a limit under its policy or of a value under none. `None` if no block can be had.
+    pub fn create(&mut self, policy: Option<&Policy>, state: NewState, key: &[u8], may_grow: bool) -> Option<u32> {
         let kind = state.kind();
         let id = self.slab.allocate(crate::record::words(kind, key.len()), may_grow)?;
-        let policy = self.policies.take(policy);
+        let policy = policy.map_or(NO_POLICY, |policy| self.policies.take(policy));
         let (page, offset) = self.slab.page_mut(id);
         page[offset] = Header::new(policy, key.len(), kind).0;
         let key_from = offset + 1 + state_words(kind);
@@ -151,15 +162,20 @@ impl Records {
         Some(id)
     }
 
-    /// Writes the state's words of a record of the same kind that has no log of its own.
+    /// Writes the state's words of a record of the same kind that has no body of its own.
     fn fill(&mut self, id: u32, state: NewState) {
         let (page, offset) = self.slab.page_mut(id);
         match state {
             NewState::Words2(_, words) => page[offset + 1..offset + 3].copy_from_slice(&words),
             NewState::Words4(_, words) => page[offset + 1..offset + 5].copy_from_slice(&words),
             NewState::Log(log) => {
-                self.log_heap_bytes += log.heap_bytes() as u64;
-                page[offset + 1] = u64::from(self.logs.insert(log));
+                self.body_heap_bytes += log.heap_bytes() as u64;
+                page[offset + 1] = u64::from(self.bodies.insert(Body::Log(log)));
+            }
+            NewState::Bytes(bytes, expiry) => {
+                self.body_heap_bytes += bytes.len() as u64;
+                page[offset + 1] = u64::from(self.bodies.insert(Body::Bytes(bytes)));
+                page[offset + 2] = expiry;
             }
         }
     }
@@ -199,10 +215,10 @@ impl Records {
             return false;
         }
         page[offset] = header.dirty().0;
-        let log = self.logs.get_mut(page[offset + 1] as u32);
+        let Body::Log(log) = self.bodies.get_mut(page[offset + 1] as u32) else { return false };
         let before = log.heap_bytes() as u64;
         log.apply(change);
-        self.log_heap_bytes = self.log_heap_bytes + log.heap_bytes() as u64 - before;
+        self.body_heap_bytes = self.body_heap_bytes + log.heap_bytes() as u64 - before;
         true
     }
 
@@ -233,18 +249,20 @@ impl Records {
     pub fn free(&mut self, id: u32) {
         let (page, offset) = self.slab.page(id);
         let header = Header(page[offset]);
-        if header.kind() == KIND_LOG {
-            let log = self.logs.remove(page[offset + 1] as u32);
-            self.log_heap_bytes -= log.heap_bytes() as u64;
+        if matches!(header.kind(), KIND_LOG | KIND_BYTES) {
+            let body = self.bodies.remove(page[offset + 1] as u32);
+            self.body_heap_bytes -= body.heap_bytes() as u64;
         }
-        self.policies.release(header.policy());
+        if !matches!(header.kind(), KIND_INTEGER | KIND_BYTES) {
+            self.policies.release(header.policy());
+        }
         self.slab.free(id);
     }
 
     /// Bytes of all of it.
     #[inline]
     pub fn bytes(&self) -> u64 {
-        self.slab.bytes() + self.policies.bytes() + self.logs.bytes() + self.log_heap_bytes
+        self.slab.bytes() + self.policies.bytes() + self.bodies.bytes() + self.body_heap_bytes
     }
 }
 

@@ -23,7 +23,7 @@ use crate::slab::{BLOCK_WORDS_MAX, PAGE_COST_BYTES, PAGE_WORDS};
 use crate::slots::{RUN, RUNS};
 use crate::store::{Eviction, OutOfMemory, RecordId, Store};
 use std::cmp::Ordering;
-use tollgate_limits::{Change, Micros, Policy, StateRef, remaining_now};
+use tollgate_limits::{Change, Micros, Policy, remaining_now};
 
 /// Records that a call at the bound sweeps before it gives up.
 const RELIEF_RECORDS: usize = 128;
@@ -54,7 +54,7 @@ struct Candidate {
     used: u64,
     limit: u64,
     /// Bytes of its log, where bytes are what is needed.
-    log_bytes: u64,
+    body_bytes: u64,
     expires_at: Micros,
 }
 
@@ -64,9 +64,9 @@ struct Sought {
     /// Those whose blocks have at least so many words.
     words_min: usize,
     /// Those whose logs hold at least so many bytes.
-    log_bytes_min: u64,
+    body_bytes_min: u64,
     /// Whether among equals the longer log goes first.
-    weighs_logs: bool,
+    weighs_bodies: bool,
     /// All but this one.
     kept: Option<u32>,
 }
@@ -96,7 +96,7 @@ impl Candidate {
     fn compare(&self, other: &Candidate) -> Ordering {
         let mine = u128::from(self.used) * u128::from(other.limit.max(1));
         let others = u128::from(other.used) * u128::from(self.limit.max(1));
-        mine.cmp(&others).then(other.log_bytes.cmp(&self.log_bytes)).then(self.expires_at.cmp(&other.expires_at))
+        mine.cmp(&others).then(other.body_bytes.cmp(&self.body_bytes)).then(self.expires_at.cmp(&other.expires_at))
     }
 
     fn is_at_most_half_used(&self) -> bool {
@@ -123,8 +123,18 @@ impl Store {
         if self.room.memory_max_bytes == 0 {
             return Ok(id);
         }
-        let mut need = self.need_of_change(id, asked, change);
-        if need.is_nothing() || self.fits(&need).is_some() {
+        let need = self.need_of_change(id, asked, change);
+        self.make_room_for_need(id, need, now)
+    }
+
+    /// As [`Store::make_room_for`], for what is known to be needed by a record that exists.
+    pub(crate) fn make_room_for_need(
+        &mut self,
+        id: RecordId,
+        mut need: Need,
+        now: Micros,
+    ) -> Result<RecordId, OutOfMemory> {
+        if self.room.memory_max_bytes == 0 || need.is_nothing() || self.fits(&need).is_some() {
             return Ok(id);
         }
         match self.make_room_at_bound(&mut need, now) {
@@ -142,7 +152,7 @@ impl Store {
         &mut self,
         at: Located,
         key_bytes: usize,
-        policy: &Policy,
+        policy: Option<&Policy>,
         state: &NewState,
         now: Micros,
     ) -> Result<bool, OutOfMemory> {
@@ -168,9 +178,9 @@ impl Store {
         if need.words == 0 || slab.has_block(need.words, false) || slab.has_spare_page() {
             return Some(true);
         }
-        let used = self.memory_used() + need.small_bytes + need.log_bytes + PAGE_COST_BYTES;
+        let used = self.memory_used() + need.small_bytes + need.body_bytes + PAGE_COST_BYTES;
         // Logs can make way for tables, so that only what records take is held against what tables are going to.
-        let used_later = used - self.records.log_heap_bytes + self.small_bytes_later(need.words);
+        let used_later = used - self.records.body_heap_bytes + self.small_bytes_later(need.words);
         if used.max(used_later) <= self.room.bulk_max_bytes() {
             return Some(true);
         }
@@ -179,9 +189,9 @@ impl Store {
 
     /// Whether all but the block has room.
     fn bytes_fit(&self, need: &Need) -> bool {
-        let used = self.memory_used() + need.small_bytes + need.log_bytes;
-        let max = if need.log_bytes > 0 { self.room.bulk_max_bytes() } else { self.room.memory_max_bytes };
-        (need.small_bytes == 0 && need.log_bytes == 0) || used <= max
+        let used = self.memory_used() + need.small_bytes + need.body_bytes;
+        let max = if need.body_bytes > 0 { self.room.bulk_max_bytes() } else { self.room.memory_max_bytes };
+        (need.small_bytes == 0 && need.body_bytes == 0) || used <= max
     }
 
     /// What headers and tables are going to take beyond what they have once one page more and all others are full,
@@ -205,7 +215,7 @@ impl Store {
     /// Whether room can come from the loss of records: not where headers and tables alone fill the memory, so that
     /// hardly a page is left for records. There each loss would be for nothing.
     fn can_give_back(&self) -> bool {
-        let records = self.records.slab.bytes() + self.records.log_heap_bytes;
+        let records = self.records.slab.bytes() + self.records.body_heap_bytes;
         self.memory_used() - records + PAGE_COST_BYTES <= self.room.bulk_max_bytes()
     }
 
@@ -267,8 +277,8 @@ impl Store {
         let all = Sought {
             words_min: 0,
             // What a long log asks for, the records that one call may drop must be able to free.
-            log_bytes_min: need.log_bytes / EVICTIONS_MAX,
-            weighs_logs: !is_block_missed,
+            body_bytes_min: need.body_bytes / EVICTIONS_MAX,
+            weighs_bodies: !is_block_missed,
             kept: need.kept,
         };
         let mut least = None;
@@ -326,18 +336,20 @@ impl Store {
     }
 
     fn candidate(&self, id: u32, sought: Sought, now: Micros) -> Option<Candidate> {
-        let (policy, state) = self.records.limit(id)?;
-        let expires_at = tollgate_limits::expires_at(policy, state);
-        let used = if expires_at <= now { 0 } else { policy.limit().saturating_sub(remaining_now(policy, state, now)) };
-        let log_bytes = match state {
-            StateRef::Log(log) => log.heap_bytes() as u64,
-            _ => 0,
-        };
-        if log_bytes < sought.log_bytes_min {
+        let body_bytes = self.records.body(id).map_or(0, |body| body.heap_bytes() as u64);
+        if body_bytes < sought.body_bytes_min {
             return None;
         }
-        let log_bytes = if sought.weighs_logs { log_bytes } else { 0 };
-        Some(Candidate { id, used, limit: policy.limit(), log_bytes, expires_at })
+        let body_bytes = if sought.weighs_bodies { body_bytes } else { 0 };
+        let Some((policy, state)) = self.records.limit(id) else {
+            // What a value counts, and against what, only its owner knows: it goes after every limit that has room.
+            let expires_at = self.records.value_expires_at(id).unwrap_or(Micros::MAX);
+            let used = u64::from(expires_at > now);
+            return Some(Candidate { id, used, limit: used, body_bytes, expires_at });
+        };
+        let expires_at = tollgate_limits::expires_at(policy, state);
+        let used = if expires_at <= now { 0 } else { policy.limit().saturating_sub(remaining_now(policy, state, now)) };
+        Some(Candidate { id, used, limit: policy.limit(), body_bytes, expires_at })
     }
 
     fn evict(&mut self, candidate: &Candidate) {

@@ -1,11 +1,11 @@
-//! A record's content, kept aside so that a charge can be undone exactly.
+//! A limit's record, kept aside so that a charge can be undone exactly.
 
 use crate::locate::Located;
 use crate::records::NewState;
 use crate::store::{RecordId, Store};
 use tollgate_limits::{Bucket, Fixed, Log, Policy, Slide, StateRef};
 
-/// What a key held at one moment.
+/// What a limit's key held at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
     policy: Policy,
@@ -49,7 +49,7 @@ impl Saved {
         Saved { policy: *policy, state }
     }
 
-    fn to_new_state(&self) -> Option<NewState> {
+    pub(crate) fn to_new_state(&self) -> Option<NewState> {
         match &self.state {
             SavedState::Slide(slide) => Some(NewState::slide(*slide)),
             SavedState::Token(bucket) | SavedState::Leak(bucket) => NewState::bucket(self.policy.algorithm(), *bucket),
@@ -60,12 +60,9 @@ impl Saved {
 }
 
 impl Store {
-    /// A copy of what the record holds.
-    pub fn save(&self, id: RecordId) -> Saved {
-        match self.records.limit(id.0) {
-            Some((policy, state)) => Saved::of(policy, state),
-            None => unreachable!("every kind of record is a limit"),
-        }
+    /// A copy of what the record of a limit holds. `None` if it is no limit.
+    pub fn save(&self, id: RecordId) -> Option<Saved> {
+        self.records.limit(id.0).map(|(policy, state)| Saved::of(policy, state))
     }
 
     /// Whether the record holds what was saved.
@@ -107,7 +104,7 @@ impl Store {
                     self.drop_record(at, id.0);
                 }
                 // No moment is given, so nothing that the index holds counts as expired.
-                self.create(at, key, policy, state, true, 0)
+                self.create(at, key, Some(policy), state, true, 0)
             }
         }
     }
@@ -117,7 +114,7 @@ impl Store {
         let is_written = match state {
             NewState::Words2(kind, words) => self.records.write2(id.0, *kind, *words),
             NewState::Words4(kind, words) => self.records.write4(id.0, *kind, *words),
-            NewState::Log(_) => false,
+            NewState::Log(_) | NewState::Bytes(..) => false,
         };
         if is_written {
             self.records.set_policy(id.0, policy);

@@ -35,7 +35,7 @@ pub struct StoreStats {
     /// Bytes of all records' pages now.
     pub record_bytes: u64,
     /// Bytes of all logs now.
-    pub log_bytes: u64,
+    pub body_bytes: u64,
 }
 
 /// Times steps with a lent clock.

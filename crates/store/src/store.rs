@@ -11,6 +11,7 @@
 //! **Invariants:** the store never reads a clock: it is given `now`. An expired record is none. A version is raised by
 //! every change, but not by expiry, which is no change: all copies of a slot expire alike, by their own time.
 
+use crate::body::Body;
 use crate::grave::Grave;
 use crate::index::Entries;
 use crate::locate::{Hasher, Located};
@@ -222,7 +223,7 @@ impl Store {
         let Some((policy, _)) = self.records.limit(id.0) else { return false };
         let (policy, key) = (*policy, self.records.key(id.0).to_vec());
         let state = NewState::Words4(kind, bucket.pack_wide());
-        let Some(wide) = self.records.create(&policy, state, &key, true) else { return false };
+        let Some(wide) = self.records.create(Some(&policy), state, &key, true) else { return false };
         self.slots.make(at.slot).index.replace(at.hash, id.0, wide);
         self.records.free(id.0);
         *id = RecordId(wide);
@@ -245,14 +246,27 @@ impl Store {
         now: Micros,
     ) -> Result<Option<RecordId>, OutOfMemory> {
         let Some(state) = new_state(asked, change) else { return Ok(None) };
-        let made = match self.make_room(at, key.len(), asked, &state, now) {
-            Ok(may_grow) => self.create(at, key, asked, state, may_grow, now),
+        self.insert_state(at, key, Some(asked), state, now).map(Some)
+    }
+
+    /// Makes a record for a key that has none.
+    #[inline]
+    pub(crate) fn insert_state(
+        &mut self,
+        at: Located,
+        key: &[u8],
+        policy: Option<&Policy>,
+        state: NewState,
+        now: Micros,
+    ) -> Result<RecordId, OutOfMemory> {
+        let made = match self.make_room(at, key.len(), policy, &state, now) {
+            Ok(may_grow) => self.create(at, key, policy, state, may_grow, now),
             Err(OutOfMemory) => None,
         };
         match made {
             Some(id) => {
                 self.stats.inserts += 1;
-                Ok(Some(id))
+                Ok(id)
             }
             None => {
                 self.stats.oom_refusals += 1;
@@ -266,7 +280,7 @@ impl Store {
         &mut self,
         at: Located,
         key: &[u8],
-        policy: &Policy,
+        policy: Option<&Policy>,
         state: NewState,
         may_grow: bool,
         now: Micros,
@@ -349,15 +363,12 @@ impl Store {
         self.records.key(id.0)
     }
 
-    /// Bytes that the record takes: its block, its share of the index and what its log holds (MEMORY USAGE).
+    /// Bytes that the record takes: its block, its share of the index and what its body holds (MEMORY USAGE).
     pub fn record_bytes(&self, id: RecordId) -> usize {
         let at = self.records.hasher.locate(self.records.key(id.0));
         let share = self.slots.get(at.slot).map_or(0, |slot| slot.index.share_bytes(at.hash));
-        let log = match self.records.limit(id.0) {
-            Some((_, StateRef::Log(log))) => size_of::<Log>() + log.heap_bytes(),
-            _ => 0,
-        };
-        self.records.slab.block_words(id.0) * 8 + share + log
+        let body = self.records.body(id.0).map_or(0, |body| size_of::<Body>() + body.heap_bytes());
+        self.records.slab.block_words(id.0) * 8 + share + body
     }
 
     /// Whether the record was made or changed since [`Store::clear_dirty`].
@@ -414,7 +425,7 @@ impl Store {
             policies: self.records.policies.len() as u64,
             index_bytes: self.index_bytes,
             record_bytes: self.records.slab.bytes(),
-            log_bytes: self.records.logs.bytes() + self.records.log_heap_bytes,
+            body_bytes: self.records.bodies.bytes() + self.records.body_heap_bytes,
             ..self.stats
         }
     }
@@ -428,11 +439,11 @@ impl Store {
     /// [`Store::memory_used`] by a walk through everything, for tests and diagnosis.
     pub fn memory_recounted(&self) -> u64 {
         let indexes: u64 = self.slots.iter().map(|slot| slot.index.bytes()).sum();
-        let log_heaps: usize = self.records.logs.iter().map(Log::heap_bytes).sum();
+        let body_heaps: usize = self.records.bodies.iter().map(Body::heap_bytes).sum();
         self.records.slab.bytes_recounted()
             + self.records.policies.bytes_recounted()
-            + self.records.logs.bytes_recounted()
-            + log_heaps as u64
+            + self.records.bodies.bytes_recounted()
+            + body_heaps as u64
             + indexes
             + self.slots.bytes()
             + self.grave.bytes_recounted()

@@ -87,7 +87,7 @@ impl Store {
         let records = &mut self.records;
         let hasher = records.hasher;
         records.slab.forget_all();
-        let logs = std::mem::replace(&mut records.logs, crate::arena::Arena::new());
+        let bodies = std::mem::replace(&mut records.bodies, crate::arena::Arena::new());
         let policies = std::mem::replace(&mut records.policies, Policies::new(hasher));
         // As large as it can become, so that it is not moved as it grows.
         let mut indexes = Vec::with_capacity(self.slots.len());
@@ -95,7 +95,7 @@ impl Store {
             slot.version += 1;
             indexes.push(std::mem::replace(&mut slot.index, Index::new()));
         }
-        self.grave.add_all(indexes, logs, policies);
+        self.grave.add_all(indexes, bodies, policies);
         self.sweep_page = 0;
         self.sweep_block = 0;
         self.stats.keys = 0;

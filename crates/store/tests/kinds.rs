@@ -79,7 +79,7 @@ fn a_bucket_widens_when_its_rate_asks_for_it() {
         let at = store.hasher().locate(key.as_bytes());
         call(&mut store, key, narrow, 1_000, Mode::Charge, NOW);
         let id = store.find(at, key.as_bytes(), NOW).unwrap();
-        let (bytes, saved) = (store.record_bytes(id), store.save(id));
+        let (bytes, saved) = (store.record_bytes(id), store.save(id).unwrap());
         assert_eq!(call(&mut store, key, wide, 1_000_001, Mode::Charge, NOW + 3), Some(1));
         let id = store.find(at, key.as_bytes(), NOW + 3).unwrap();
         assert_eq!(store.limit(id).map(|(policy, _)| *policy), Some(wide));
@@ -103,7 +103,7 @@ fn an_undone_log_is_what_it_was() {
         call(&mut store, "log", log, 1, Mode::Charge, NOW + step);
     }
     let id = store.find(at, b"log", NOW + 30).unwrap();
-    let saved = store.save(id);
+    let saved = store.save(id).unwrap();
     call(&mut store, "log", log, 70, Mode::Charge, NOW + 30);
     assert_eq!(call(&mut store, "log", log, 1, Mode::Charge, NOW + 30), Some(0));
     let id = store.find(at, b"log", NOW + 30).unwrap();
@@ -112,7 +112,7 @@ fn an_undone_log_is_what_it_was() {
     assert!(store.is_same(id, &saved));
     assert_eq!(call(&mut store, "log", log, 70, Mode::Charge, NOW + 30), Some(1));
     assert_eq!(call(&mut store, "log", log, 100, Mode::Refund, NOW + 30), Some(100));
-    assert_eq!((store.len(), store.stats().log_bytes < 1_000), (0, true));
+    assert_eq!((store.len(), store.stats().body_bytes < 1_000), (0, true));
     assert_eq!(store.restore(at, b"log", None, None), None);
 }
 

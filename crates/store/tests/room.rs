@@ -47,7 +47,7 @@ fn find(store: &mut Store, key: &str, now: Micros) -> Option<RecordId> {
 }
 
 fn save(store: &mut Store, key: &str, now: Micros) -> Option<Saved> {
-    find(store, key, now).map(|id| store.save(id))
+    find(store, key, now).and_then(|id| store.save(id))
 }
 
 /// Appends to so many logs, a unit a microsecond each, until all hold `units` or the bound is met.

@@ -224,6 +224,6 @@ impl Replay {
             };
         }
         let found = self.store.find(at, KEY, 0);
-        Some(found.map(|id| self.store.save(id)))
+        Some(found.and_then(|id| self.store.save(id)))
     }
 }

@@ -1,0 +1,71 @@
+//! All that a key holds, whatever its kind: to move it, to copy it, and to tell whether it changed.
+
+use crate::locate::Located;
+use crate::record::KIND_INTEGER;
+use crate::records::NewState;
+use crate::saved::Saved;
+use crate::store::{OutOfMemory, RecordId, Store};
+use crate::values::Value;
+use tollgate_limits::{Micros, Policy};
+
+/// What a key held at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content(Held);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Held {
+    Limit(Saved),
+    Integer(i64, Option<Micros>),
+    Bytes(Box<[u8]>, Option<Micros>),
+}
+
+impl Content {
+    fn to_new_state(&self) -> Option<(Option<&Policy>, NewState)> {
+        let expiry = |expires_at: &Option<Micros>| expires_at.unwrap_or(u64::MAX);
+        Some(match &self.0 {
+            Held::Limit(saved) => (Some(saved.policy()), saved.to_new_state()?),
+            Held::Integer(number, expires_at) => {
+                (None, NewState::Words2(KIND_INTEGER, [number.cast_unsigned(), expiry(expires_at)]))
+            }
+            Held::Bytes(bytes, expires_at) => (None, NewState::Bytes(bytes.clone(), expiry(expires_at))),
+        })
+    }
+}
+
+impl Store {
+    /// A copy of what the record holds, its expiry included.
+    pub fn content(&self, id: RecordId) -> Content {
+        Content(match (self.save(id), self.value(id)) {
+            (Some(saved), _) => Held::Limit(saved),
+            (None, Some((Value::Integer(number), expires_at))) => Held::Integer(number, expires_at),
+            (None, Some((Value::Bytes(bytes), expires_at))) => Held::Bytes(bytes.into(), expires_at),
+            (None, None) => unreachable!("every record is a limit or a value"),
+        })
+    }
+
+    /// Makes `key` hold `content` and nothing of what it held. `id` is the key's record as [`Store::find`] gave it.
+    /// Answers where the record is now.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`] at the memory bound if `key` has no record, unless `force` says that the bound may be passed;
+    /// nothing has changed then, as with [`Store::insert`]. What is there already makes room for what comes.
+    pub fn put_content(
+        &mut self,
+        at: Located,
+        key: &[u8],
+        id: Option<RecordId>,
+        content: &Content,
+        force: bool,
+        now: Micros,
+    ) -> Result<RecordId, OutOfMemory> {
+        let Some((policy, state)) = content.to_new_state() else { return Err(OutOfMemory) };
+        if !force && id.is_none() {
+            return self.insert_state(at, key, policy, state, now);
+        }
+        if let Some(id) = id {
+            self.remove(at, id);
+        }
+        self.create(at, key, policy, state, true, now).ok_or(OutOfMemory)
+    }
+}
