@@ -10,7 +10,7 @@
 //!
 //! store.rs   find, limit, apply, insert, remove          room.rs   the memory bound and eviction
 //! charge.rs  one call on one limit in one pass           need.rs   what a change adds    gather.rs  whole pages back
-//! values.rs  plain values in records or bodies       content.rs, watch.rs   what a key holds, and whether it changed
+//! values.rs  plain values in records or bodies             content.rs, watch.rs   what a key holds, whether it changed
 //! sweep.rs   expiry by a cursor, flush (grave.rs)        scan.rs   SCAN, KEYS      saved.rs   exact undo
 //! ```
 //!
