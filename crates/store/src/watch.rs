@@ -4,8 +4,8 @@
 //! at by every write. The idea: a mark in the record's header that a watch clears and every write sets along with the
 //! one that replication reads, so that it costs a write nothing. A slot that has not changed at all needs no look.
 //!
-//! Two watches of one key clear the same mark, so that the later hides a write from the earlier; the content is compared
-//! too, so that what the earlier read still holds.
+//! Two watches of one key clear the same mark, so that the later hides a write from the earlier: the content is
+//! compared too, and what the earlier read still holds.
 
 use crate::content::Content;
 use crate::locate::Located;
