@@ -161,3 +161,15 @@ pub const SHUTDOWN: &[Argument] = &[
 ];
 /// MEMORY USAGE.
 pub const MEMORY_USAGE: &[Argument] = &[KEY_ARGUMENT, worded("SAMPLES", "count", ArgumentKind::Integer)];
+/// RENAME.
+pub const RENAME: &[Argument] = &[KEY_ARGUMENT, plain("newkey", ArgumentKind::Key)];
+/// COPY.
+pub const COPY: &[Argument] = &[
+    plain("source", ArgumentKind::Key),
+    plain("destination", ArgumentKind::Key),
+    worded("DB", "destination-db", ArgumentKind::Integer),
+    optional(word("REPLACE", "replace")),
+];
+/// MSET.
+pub const PAIRS: &[Argument] =
+    &[many(plain("data", ArgumentKind::Block(&[KEY_ARGUMENT, plain("value", ArgumentKind::Text)])))];

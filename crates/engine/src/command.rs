@@ -6,6 +6,8 @@
 use crate::call::Call;
 use crate::core::Core;
 use crate::session::Session;
+use crate::steps::PlanFn;
+use crate::transaction::Control;
 use tollgate_resp::Reply;
 
 /// How a command travels.
@@ -19,12 +21,16 @@ pub enum Route {
     All,
     /// To the core that the cursor names.
     Cursor,
+    /// To the cores of its keys in turn: what one answers, another is told.
+    Steps,
     /// To every core; the parts are merged.
     Every,
     /// Nowhere: any core can answer it, so the connection's own does.
     Any,
     /// Nowhere, and it acts on the process: clock, shutdown. It waits for the connection's outstanding commands.
     Process,
+    /// The connection's own affair: how its next commands are run. It waits likewise.
+    Transaction,
 }
 
 impl Route {
@@ -34,10 +40,12 @@ impl Route {
             Route::Key => "the key's core",
             Route::Keys => "each key's core",
             Route::All => "each key's core, all or nothing",
+            Route::Steps => "its keys' cores in turn",
             Route::Cursor => "the cursor's core",
             Route::Every => "every core",
             Route::Any => "any core",
             Route::Process => "off the data path",
+            Route::Transaction => "the connection",
         }
     }
 }
@@ -62,6 +70,10 @@ impl Keys {
     pub const SECOND: Keys = Keys { first: 2, last: 2, step: 1 };
     /// All arguments are keys.
     pub const ALL: Keys = Keys { first: 1, last: -1, step: 1 };
+    /// The first two arguments are keys.
+    pub const TWO: Keys = Keys { first: 1, last: 2, step: 1 };
+    /// Every second argument is a key.
+    pub const HALVES: Keys = Keys { first: 1, last: -1, step: 2 };
     /// Every fifth argument is a key.
     pub const FIFTHS: Keys = Keys { first: 1, last: -1, step: 5 };
 
@@ -101,8 +113,12 @@ impl Flags {
     pub const LOADING: Flags = Flags(64);
     /// Allowed on a replica whose link is down.
     pub const STALE: Flags = Flags(128);
+    /// Not shown: what follows may be read, run or answered otherwise, so a batch ends with it.
+    pub const ENDS_BATCH: Flags = Flags(256);
+    /// Not allowed between MULTI and EXEC.
+    pub const NO_MULTI: Flags = Flags(2048);
 
-    const NAMES: [(Flags, &'static str); 8] = [
+    const NAMES: [(Flags, &'static str); 9] = [
         (Flags::WRITE, "write"),
         (Flags::READONLY, "readonly"),
         (Flags::DENYOOM, "denyoom"),
@@ -111,6 +127,7 @@ impl Flags {
         (Flags::STALE, "stale"),
         (Flags::FAST, "fast"),
         (Flags::NO_AUTH, "no_auth"),
+        (Flags::NO_MULTI, "no_multi"),
     ];
 
     /// Both.
@@ -183,6 +200,10 @@ pub enum Handler {
     Spread(PartFn, MergeFn),
     /// [`Route::All`].
     All,
+    /// [`Route::Steps`].
+    Steps(PlanFn),
+    /// [`Route::Transaction`].
+    Transaction(Control),
     /// Only its subcommands run.
     Container,
 }

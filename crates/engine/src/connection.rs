@@ -7,6 +7,7 @@ use crate::effect::Effect;
 use crate::limit_commands::integer;
 use crate::session::Session;
 use crate::settings::REDIS_VERSION;
+use crate::transaction::Transactions;
 use tollgate_resp::{Protocol, Reply, printable};
 
 /// The reply to a command that needs a password first.
@@ -44,6 +45,7 @@ pub fn quit(core: &mut Core, _session: &mut Session, _call: &Call<'_>, reply: &m
 pub fn reset(core: &mut Core, session: &mut Session, _call: &Call<'_>, reply: &mut Reply<'_>) {
     session.set_protocol(Protocol::Resp2);
     session.client.name.borrow_mut().clear();
+    session.transactions = Transactions::default();
     session.authenticated = core.settings.password.is_none();
     core.effects.push(Effect::SessionChanged);
     reply.simple("RESET");

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tollgate_limits::{Ask, Decision, Micros, Mode};
 use tollgate_resp::Reply;
-use tollgate_store::{ChargeError, Charged, Located, Store, StoreConfig};
+use tollgate_store::{ChargeError, Charged, Located, Store, StoreConfig, Watch};
 
 /// What a core is made of.
 pub struct Parts {
@@ -95,7 +95,10 @@ impl Core {
                 part(self, call, &mut fragment);
                 merge(&[&fragment], call, reply);
             }
-            Handler::Session(_) | Handler::Container => reply.error("ERR internal error: command took a wrong route"),
+            Handler::Steps(plan) => crate::steps::run_here(self, plan, call, reply),
+            Handler::Session(_) | Handler::Transaction(_) | Handler::Container => {
+                reply.error("ERR internal error: command took a wrong route");
+            }
         }
     }
 
@@ -106,6 +109,17 @@ impl Core {
             Handler::Session(run) => run(self, session, call, reply),
             _ => reply.error("ERR internal error: command took a wrong route"),
         }
+    }
+
+    /// Begins to watch the keys of a WATCH that all lie on this core.
+    pub fn watch(&mut self, call: &Call<'_>) -> Vec<Watch> {
+        let hasher = self.store.hasher();
+        call.args.iter().skip(1).map(|key| self.store.watch(hasher.locate(key), key, call.now)).collect()
+    }
+
+    /// Whether none of these keys, which lie on this core, changed since.
+    pub fn is_unchanged(&mut self, watches: &[Watch], now: Micros) -> bool {
+        watches.iter().all(|watch| self.store.is_unchanged(watch, now))
     }
 
     /// One call on one limit: read, compute and write in one uninterrupted step.

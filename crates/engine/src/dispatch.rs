@@ -7,6 +7,7 @@ use crate::keys::parse_cursor;
 use crate::registry::{Entry, Found, Registry, registry};
 use crate::route::{cursor_slot, owner};
 use crate::session::Session;
+use crate::steps::Places;
 use tollgate_resp::{Args, printable};
 use tollgate_store::{Hasher, Located};
 
@@ -27,6 +28,10 @@ pub enum Way {
     Cursor,
     /// In parts, all or nothing.
     AllOrNothing,
+    /// In steps, on the cores that own its keys.
+    Steps,
+    /// The connection's own affair, after its outstanding commands.
+    Transaction,
 }
 
 /// A command that may run.
@@ -57,6 +62,11 @@ impl Dispatcher {
         Dispatcher { registry: registry(), hasher, cores }
     }
 
+    /// Where keys lie.
+    pub fn places(&self) -> Places {
+        Places { hasher: self.hasher, cores: self.cores }
+    }
+
     /// The hasher of all cores.
     pub fn hasher(&self) -> &Hasher {
         &self.hasher
@@ -78,8 +88,10 @@ impl Dispatcher {
             Route::Process => Way::Process,
             Route::Every => Way::Every,
             Route::Cursor => Way::Cursor,
+            Route::Transaction => Way::Transaction,
             Route::Keys => return self.check_keys(entry, args, Way::PerKey),
             Route::All => return self.check_keys(entry, args, Way::AllOrNothing),
+            Route::Steps => return self.check_keys(entry, args, Way::Steps),
         };
         Some(Ready { entry, way, at: NOWHERE })
     }

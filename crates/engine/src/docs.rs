@@ -8,9 +8,11 @@ use std::fmt::Write;
 /// What stands above the table: the meaning of the limits, for people.
 const PREFACE: &str = include_str!("../docs/commands-preface.md");
 /// Groups in the order of the page, with their headings.
-const GROUPS: [(&str, &str); 5] = [
+const GROUPS: [(&str, &str); 7] = [
     ("limits", "Limits"),
     ("generic", "Keys"),
+    ("string", "Values"),
+    ("transactions", "Transactions"),
     ("connection", "Connection"),
     ("server", "Server"),
     ("cluster", "Cluster"),

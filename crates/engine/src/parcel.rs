@@ -8,13 +8,14 @@ use crate::call::Call;
 use crate::command::Handler;
 use crate::core::Core;
 use crate::registry::Entry;
+use crate::steps::StepFn;
 use std::ops::Range;
 use tollgate_limits::Micros;
 use tollgate_resp::{Args, Protocol, Reply, Span};
-use tollgate_store::Located;
+use tollgate_store::{Content, Located, Watch};
 
 /// What the other core is to do with a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Task {
     /// Run it and write its reply.
     Run,
@@ -24,6 +25,23 @@ pub enum Task {
     Charge,
     /// Take such a charge back and write a fragment.
     Undo,
+    /// Run one step of a plan and write a fragment.
+    Step(StepFn),
+    /// Begin to watch its keys.
+    Watch,
+    /// Run nothing of the parcel unless what is watched is unchanged.
+    Guard,
+}
+
+/// What goes with a command besides its arguments, or comes back besides its reply.
+#[derive(Debug)]
+pub enum Cargo {
+    /// From [`Task::Charge`]: what would undo it. To [`Task::Undo`]: what to undo.
+    Undo(Box<UndoLog>),
+    /// To and from [`Task::Step`]: what a key holds.
+    Content(Box<Content>),
+    /// From [`Task::Watch`] and to [`Task::Guard`]: keys and how they were.
+    Watches(Vec<Watch>),
 }
 
 /// One command in a parcel.
@@ -34,8 +52,7 @@ pub struct Job {
     spans: Range<usize>,
     at: Located,
     protocol: Protocol,
-    /// After [`Task::Charge`]: what would undo it. Before [`Task::Undo`]: what to undo.
-    pub undo: Option<Box<UndoLog>>,
+    cargo: Option<Cargo>,
 }
 
 /// What a job is made of.
@@ -49,8 +66,8 @@ pub struct NewJob {
     pub at: Located,
     /// The protocol of its reply.
     pub protocol: Protocol,
-    /// For [`Task::Undo`].
-    pub undo: Option<Box<UndoLog>>,
+    /// What goes with it.
+    pub cargo: Option<Cargo>,
 }
 
 /// Commands for one core, and later their replies.
@@ -65,6 +82,7 @@ pub struct Parcel {
     jobs: Vec<Job>,
     replies: Vec<u8>,
     ends: Vec<usize>,
+    is_stopped: bool,
 }
 
 /// A parcel whose buffers grew beyond this gives them back when it is emptied.
@@ -76,6 +94,7 @@ impl Parcel {
         self.jobs.clear();
         self.spans.clear();
         self.ends.clear();
+        self.is_stopped = false;
         for bytes in [&mut self.bytes, &mut self.replies] {
             bytes.clear();
             bytes.shrink_to(KEPT_BYTES_MAX);
@@ -100,8 +119,8 @@ impl Parcel {
             self.bytes.extend_from_slice(argument);
             self.spans.push(Span { start, end: span_end(&self.bytes) });
         }
-        let NewJob { entry, task, at, protocol, undo } = job;
-        self.jobs.push(Job { entry, task, spans: first..self.spans.len(), at, protocol, undo });
+        let NewJob { entry, task, at, protocol, cargo } = job;
+        self.jobs.push(Job { entry, task, spans: first..self.spans.len(), at, protocol, cargo });
         self.jobs.len() - 1
     }
 
@@ -114,7 +133,20 @@ impl Parcel {
 
     /// What would undo the charge at `position`. Taken once.
     pub fn take_undo(&mut self, position: usize) -> Option<Box<UndoLog>> {
-        self.jobs.get_mut(position).and_then(|job| job.undo.take())
+        match self.take_cargo(position) {
+            Some(Cargo::Undo(log)) => Some(log),
+            _ => None,
+        }
+    }
+
+    /// What came back with the command at `position`. Taken once.
+    pub fn take_cargo(&mut self, position: usize) -> Option<Cargo> {
+        self.jobs.get_mut(position).and_then(|job| job.cargo.take())
+    }
+
+    /// Whether a [`Task::Guard`] found a change, so that nothing behind it was run.
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped
     }
 
     /// The bytes of arguments it carries.
@@ -137,7 +169,7 @@ impl Core {
                 self.store.prefetch(job.at);
             }
         }
-        let Parcel { bytes, spans, jobs, replies, ends, .. } = parcel;
+        let Parcel { bytes, spans, jobs, replies, ends, is_stopped, .. } = parcel;
         for job in jobs {
             let args = Args::new(bytes, spans.get(job.spans.clone()).unwrap_or_default());
             let call = Call { args, at: job.at, now };
@@ -148,14 +180,32 @@ impl Core {
                         part(self, &call, replies);
                     }
                 }
-                Task::Charge => job.undo = all::charge(self, &call, replies),
+                Task::Charge => job.cargo = all::charge(self, &call, replies).map(Cargo::Undo),
                 Task::Undo => {
-                    if let Some(log) = job.undo.take() {
+                    if let Some(Cargo::Undo(log)) = job.cargo.take() {
                         all::undo(self, &call, *log, replies);
                     }
                 }
+                Task::Step(run) => {
+                    let given = match job.cargo.take() {
+                        Some(Cargo::Content(content)) => Some(content),
+                        _ => None,
+                    };
+                    job.cargo = run(self, &call, given, replies).map(Cargo::Content);
+                }
+                Task::Watch => job.cargo = Some(Cargo::Watches(self.watch(&call))),
+                Task::Guard => {
+                    let watches = match &job.cargo {
+                        Some(Cargo::Watches(watches)) => watches.as_slice(),
+                        _ => &[],
+                    };
+                    *is_stopped = !self.is_unchanged(watches, now);
+                }
             }
             ends.push(replies.len());
+            if *is_stopped {
+                break;
+            }
         }
         self.publish();
     }

@@ -24,6 +24,8 @@ pub struct Entry {
     pub route: Route,
     /// Whether it may run before AUTH.
     pub before_auth: bool,
+    /// Whether a batch ends with it: it may change how what follows is read, run or answered.
+    pub ends_batch: bool,
     /// What runs it, if that is a function of its key's core.
     pub run: Option<KeyFn>,
     arguments_min: usize,
@@ -53,6 +55,8 @@ impl Entry {
             index,
             route: command.route,
             before_auth: command.flags.has(Flags::NO_AUTH),
+            // Just the commands that may come before AUTH are those that change who the client is.
+            ends_batch: command.flags.has(Flags::NO_AUTH) || command.flags.has(Flags::ENDS_BATCH),
             run,
             arguments_min: wanted,
             arguments_max: if command.arity < 0 { usize::MAX } else { wanted },

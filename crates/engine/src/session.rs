@@ -1,5 +1,6 @@
 //! One client's session: what it said about itself and what it may do. No socket: the shell owns that.
 
+use crate::transaction::Transactions;
 use std::cell::{Cell, RefCell};
 use std::fmt::Write;
 use std::rc::Rc;
@@ -83,12 +84,14 @@ pub struct Session {
     pub protocol: Protocol,
     /// Whether it may run commands that need a password. True from the start if none is set.
     pub authenticated: bool,
+    /// Between MULTI and EXEC, and between WATCH and EXEC.
+    pub transactions: Transactions,
 }
 
 impl Session {
     /// Of a client that just came.
     pub fn new(client: Rc<Client>, authenticated: bool) -> Session {
-        Session { client, protocol: Protocol::Resp2, authenticated }
+        Session { client, protocol: Protocol::Resp2, authenticated, transactions: Transactions::default() }
     }
 
     /// Sets the protocol for this session's next replies.

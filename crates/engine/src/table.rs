@@ -2,8 +2,10 @@
 
 use crate::arguments as args;
 use crate::command::{Command, Flags, Handler, Keys, Route};
+use crate::transaction::Control;
 use crate::{
-    connection, explain, info, introspect, keys, limit_commands as limits, server_commands as server, throttle,
+    connection, explain, info, introspect, keys, limit_commands as limits, moving, server_commands as server, several,
+    throttle,
 };
 
 const SINCE: &str = "0.1.0";
@@ -57,6 +59,15 @@ const LOOK: Command = Command {
 /// A command about the connection.
 const CONNECTION: Command =
     Command { flags: Flags::FAST.with(ALWAYS), categories: &["@fast", "@connection"], group: "connection", ..ROW };
+
+/// A command about a transaction.
+const TRANSACTION: Command = Command {
+    flags: Flags::FAST.with(ALWAYS).with(Flags::ENDS_BATCH),
+    route: Route::Transaction,
+    categories: &["@fast", "@transaction"],
+    group: "transactions",
+    ..ROW
+};
 
 /// A command about the server.
 const SERVER: Command = Command { flags: ALWAYS, categories: &["@slow"], group: "server", ..ROW };
@@ -272,10 +283,102 @@ pub const COMMANDS: &[Command] = &[
         handler: Handler::Spread(keys::flush_part, keys::flush_merge),
         ..LOOK
     },
+    Command {
+        name: "rename",
+        arity: 3,
+        flags: Flags::WRITE,
+        keys: Keys::TWO,
+        route: Route::Steps,
+        categories: &["@keyspace", "@write", "@slow"],
+        summary: "Moves what a key holds to another name, over what is there. Between two cores it is at neither for a \
+                  moment.",
+        arguments: args::RENAME,
+        handler: Handler::Steps(moving::rename),
+        ..LOOK
+    },
+    Command {
+        name: "copy",
+        arity: -3,
+        flags: Flags::WRITE.with(Flags::DENYOOM),
+        keys: Keys::TWO,
+        route: Route::Steps,
+        categories: &["@keyspace", "@write", "@slow"],
+        summary: "Copies what a key holds, a limit with its use, to another name.",
+        arguments: args::COPY,
+        handler: Handler::Steps(moving::copy),
+        ..LOOK
+    },
     // Values.
-
+    Command {
+        name: "mget",
+        arity: -2,
+        keys: Keys::ALL,
+        route: Route::Keys,
+        categories: &["@read", "@string", "@fast"],
+        group: "string",
+        summary: "The values of several keys; nil where there is none, or a limit.",
+        complexity: "O(N) with N the keys",
+        arguments: args::KEYS,
+        handler: Handler::Spread(several::mget_part, several::mget_merge),
+        ..LOOK
+    },
+    Command {
+        name: "mset",
+        arity: -3,
+        flags: Flags::WRITE.with(Flags::DENYOOM),
+        keys: Keys::HALVES,
+        route: Route::Steps,
+        categories: &["@write", "@string", "@slow"],
+        group: "string",
+        summary: "Sets several keys: each core's part is one step. Writes nothing if one of them is a limit.",
+        complexity: "O(N) with N the keys",
+        arguments: args::PAIRS,
+        handler: Handler::Steps(several::mset),
+        ..LOOK
+    },
     // Transactions.
-
+    Command {
+        name: "multi",
+        arity: 1,
+        summary: "Begins a transaction: what follows is kept until EXEC.",
+        handler: Handler::Transaction(Control::Multi),
+        ..TRANSACTION
+    },
+    Command {
+        name: "exec",
+        arity: 1,
+        categories: &["@slow", "@transaction"],
+        flags: ALWAYS.with(Flags::ENDS_BATCH),
+        summary: "Runs what came since MULTI: each core's part is one step, cores are not isolated from each other.",
+        complexity: "that of the commands",
+        handler: Handler::Transaction(Control::Exec),
+        ..TRANSACTION
+    },
+    Command {
+        name: "discard",
+        arity: 1,
+        summary: "Forgets what came since MULTI.",
+        complexity: "O(N) with N the commands",
+        handler: Handler::Transaction(Control::Discard),
+        ..TRANSACTION
+    },
+    Command {
+        name: "watch",
+        arity: -2,
+        keys: Keys::ALL,
+        summary: "EXEC runs nothing if one of these keys is written before it. They must share a slot.",
+        complexity: "O(N) with N the keys",
+        arguments: args::KEYS,
+        handler: Handler::Transaction(Control::Watch),
+        ..TRANSACTION
+    },
+    Command {
+        name: "unwatch",
+        arity: 1,
+        summary: "Watches no keys any more.",
+        handler: Handler::Transaction(Control::Unwatch),
+        ..TRANSACTION
+    },
     // The connection.
     Command {
         name: "ping",

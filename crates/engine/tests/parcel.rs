@@ -6,7 +6,7 @@ mod harness;
 
 use harness::{Node, node, node_of};
 use tollgate_engine::dispatch::Way;
-use tollgate_engine::parcel::{NewJob, Parcel, Task};
+use tollgate_engine::parcel::{Cargo, NewJob, Parcel, Task};
 use tollgate_resp::{Args, Protocol};
 
 /// Runs commands on one key each by a parcel to core 0, and answers their replies.
@@ -18,7 +18,7 @@ fn by_parcel(node: &mut Node, parcel: &mut Parcel, lines: &[&str], protocol: Pro
         let (buffer, spans) = harness::packed(&words);
         let ready = node.dispatcher.prepare(Args::new(&buffer, &spans)).expect("a good command");
         assert_eq!(ready.way, Way::To(0));
-        let job = NewJob { entry: ready.entry, task: Task::Run, at: ready.at, protocol, undo: None };
+        let job = NewJob { entry: ready.entry, task: Task::Run, at: ready.at, protocol, cargo: None };
         assert_eq!(parcel.push(job, words.iter().copied()), position);
     }
     assert_eq!(parcel.len(), lines.len());
@@ -67,7 +67,10 @@ fn charges_and_undos_travel_too() {
     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     let (buffer, spans) = harness::packed(&words);
     let ready = node.dispatcher.prepare(Args::new(&buffer, &spans)).expect("a good command");
-    let job = |task, undo| NewJob { entry: ready.entry, task, at: ready.at, protocol: Protocol::Resp2, undo };
+    let job = |task, undo: Option<_>| {
+        let cargo = undo.map(Cargo::Undo);
+        NewJob { entry: ready.entry, task, at: ready.at, protocol: Protocol::Resp2, cargo }
+    };
     let mut parcel = Parcel::default();
     parcel.push(job(Task::Charge, None), words.iter().copied());
     parcel.push(job(Task::Charge, None), words.iter().copied());

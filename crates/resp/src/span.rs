@@ -129,8 +129,8 @@ impl fmt::Debug for Args<'_> {
     }
 }
 
-/// Arguments that lie in a buffer of their own, because what the client wrote is not what it meant: the words of an
-/// inline command with quotes and escapes in it.
+/// Arguments that lie in a buffer of their own: because what the client wrote is not what it meant, as the words of an
+/// inline command with quotes and escapes in it, or because they outlive what was read.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct OwnedArgs {
     bytes: Vec<u8>,
@@ -153,6 +153,11 @@ impl OwnedArgs {
         &self.spans
     }
 
+    /// How many bytes it holds, what it needs to tell the arguments apart included.
+    pub fn held_bytes(&self) -> usize {
+        self.bytes.len() + self.spans.len() * size_of::<Span>()
+    }
+
     /// Appends one byte to the argument that is being written.
     pub(crate) fn push_byte(&mut self, byte: u8) {
         self.bytes.push(byte);
@@ -164,6 +169,18 @@ impl OwnedArgs {
         let span = Span { start, end: u32::try_from(self.bytes.len()).unwrap_or(u32::MAX) };
         self.spans.push(span);
         span.len()
+    }
+}
+
+/// Copies of arguments.
+impl<'a> FromIterator<&'a [u8]> for OwnedArgs {
+    fn from_iter<I: IntoIterator<Item = &'a [u8]>>(arguments: I) -> OwnedArgs {
+        let mut owned = OwnedArgs::default();
+        for argument in arguments {
+            owned.bytes.extend_from_slice(argument);
+            owned.finish_argument();
+        }
+        owned
     }
 }
 

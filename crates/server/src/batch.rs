@@ -128,7 +128,8 @@ impl Batch {
     }
 
     /// Adds the command whose arguments are the spans from `first` on. One that is like the last, for one key, goes in
-    /// line. Answers whether the batch must end with it: AUTH, HELLO and RESET change the bounds of what follows.
+    /// line. Answers whether the batch must end with it: AUTH changes the bounds of what follows, MULTI
+    /// how it is run.
     #[inline(always)]
     fn add(&mut self, dispatcher: &Dispatcher, buffer: &[u8], first: usize) -> bool {
         let args = Args::new(buffer, self.spans.get(first..).unwrap_or_default());
@@ -152,8 +153,7 @@ impl Batch {
         let item = match dispatcher.prepare(args) {
             Ok(ready) => {
                 self.recent.note(name, ready.entry);
-                // Just the commands that may come before AUTH are those that change the session.
-                ends = ready.entry.before_auth;
+                ends = ready.entry.ends_batch;
                 Item::new(ready, first, self.spans.len())
             }
             Err(text) => refuse(&mut self.refusals, text),
@@ -167,7 +167,7 @@ impl Batch {
         let mut ends = false;
         let item = match dispatcher.prepare(arguments.args()) {
             Ok(ready) => {
-                ends = ready.entry.before_auth;
+                ends = ready.entry.ends_batch;
                 Item::new(ready, self.owned.len(), 0)
             }
             Err(text) => refuse(&mut self.refusals, text),

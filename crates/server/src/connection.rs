@@ -27,11 +27,12 @@ use tollgate_engine::all::BUSY;
 use tollgate_engine::bounds::{OUTPUT_BYTES_MAX, OUTPUT_BYTES_MAX_UNAUTHENTICATED, OUTPUT_BYTES_PAUSE};
 use tollgate_engine::call::Call;
 use tollgate_engine::core::Core;
-use tollgate_engine::dispatch::{Way, may_run};
+use tollgate_engine::dispatch::{Ready, Way, may_run};
 use tollgate_engine::effect::Effect;
 use tollgate_engine::parcel::{NewJob, Parcel, Task};
+use tollgate_engine::registry::Entry;
 use tollgate_engine::session::{Client, Session};
-use tollgate_resp::{Parser, Protocol, ProtocolError, Reply, RequestLimits};
+use tollgate_resp::{Args, Parser, Protocol, ProtocolError, Reply, RequestLimits};
 
 /// A client that must authenticate has this long.
 const AUTHENTICATION_TIME: Duration = Duration::from_secs(10);
@@ -238,7 +239,11 @@ impl<S: Stream> Connection<S> {
             commands += batch.items.len();
             let client = &self.session.client;
             client.commands.set(client.commands.get() + u64::try_from(batch.items.len()).unwrap_or(0));
-            self.run_batch(buffer, batch).await;
+            if self.session.transactions.open.is_some() {
+                self.queue_batch(buffer, batch).await;
+            } else {
+                self.run_batch(buffer, batch).await;
+            }
             if self.ending.is_some() || stop != Stop::Full {
                 break stop;
             }
@@ -306,7 +311,9 @@ impl<S: Stream> Connection<S> {
                     self.ending = Some(Ending::Cut);
                     break;
                 }
-                self.run_barrier(buffer, batch, item).await;
+                if let Some(ready) = item.ready() {
+                    self.run_barrier(ready, batch.args(buffer, item)).await;
+                }
                 next += 1;
             }
             if self.outbox.bytes.len() > self.output_pause() && self.flush().await.is_err() {
@@ -351,20 +358,23 @@ impl<S: Stream> Connection<S> {
                 }
                 Way::To(to) => {
                     let protocol = self.session.protocol;
-                    let job = NewJob { entry: ready.entry, task: Task::Run, at: ready.at, protocol, undo: None };
+                    let job = NewJob { entry: ready.entry, task: Task::Run, at: ready.at, protocol, cargo: None };
                     let to = usize::from(to);
                     let arguments = batch.args(buffer, item).iter();
                     let position = worker.with_outgoing(to, |parcel| parcel.push(job, arguments));
                     self.outbox.mark(to, position.unwrap_or(usize::MAX));
                 }
                 Way::Here => {
-                    self.session.client.last_command.set(ready.entry.command.name);
                     let call = Call { args: batch.args(buffer, item), at: ready.at, now };
-                    let mut reply = Reply::new(&mut self.outbox.bytes, self.session.protocol);
-                    core.run_session(ready.entry, &mut self.session, &call, &mut reply);
-                    self.carry_out(&mut core);
+                    self.run_session(&mut core, ready.entry, &call);
                 }
-                Way::Process | Way::PerKey | Way::Every | Way::Cursor | Way::AllOrNothing => break,
+                Way::Process
+                | Way::PerKey
+                | Way::Every
+                | Way::Cursor
+                | Way::AllOrNothing
+                | Way::Steps
+                | Way::Transaction => break,
             }
             next += 1;
         }
@@ -393,6 +403,40 @@ impl<S: Stream> Connection<S> {
                 core.store.prefetch(ready.at);
             }
         }
+    }
+
+    /// The core that serves this connection.
+    pub(crate) fn worker(&self) -> &Rc<Worker> {
+        &self.worker
+    }
+
+    /// Whether nothing more is to be run.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.is_some()
+    }
+
+    /// What will be written. No reply of another core may be outstanding.
+    pub(crate) fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.outbox.bytes
+    }
+
+    /// Writes the next reply.
+    pub(crate) fn reply(&mut self) -> Reply<'_> {
+        Reply::new(&mut self.outbox.bytes, self.session.protocol)
+    }
+
+    /// Answers with an error.
+    pub(crate) fn answer_text(&mut self, text: &str) {
+        let worker = self.worker.clone();
+        self.answer_error(&worker.core.borrow(), text);
+    }
+
+    /// Runs a command that needs no key, and does what it asks for besides its reply.
+    pub(crate) fn run_session(&mut self, core: &mut Core, entry: &Entry, call: &Call<'_>) {
+        self.session.client.last_command.set(entry.command.name);
+        let mut reply = Reply::new(&mut self.outbox.bytes, self.session.protocol);
+        core.run_session(entry, &mut self.session, call, &mut reply);
+        self.carry_out(core);
     }
 
     /// Does what a command asked for besides its reply.
@@ -445,25 +489,26 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Runs a command that concerns several cores or the whole process. Nothing of this connection is outstanding.
-    async fn run_barrier(&mut self, buffer: &[u8], batch: &Batch, item: &Item) {
-        let Some(ready) = item.ready() else { return };
-        let args = batch.args(buffer, item);
+    pub(crate) async fn run_barrier(&mut self, ready: Ready, args: Args<'_>) {
         self.session.client.last_command.set(ready.entry.command.name);
         let protocol = self.session.protocol;
-        let mut reply = Reply::new(&mut self.outbox.bytes, protocol);
         match ready.way {
             Way::Process => {
                 let worker = self.worker.clone();
-                let mut core = worker.core.borrow_mut();
                 let call = Call { args, at: ready.at, now: worker.now() };
-                core.run_session(ready.entry, &mut self.session, &call, &mut reply);
-                self.carry_out(&mut core);
+                return self.run_session(&mut worker.core.borrow_mut(), ready.entry, &call);
             }
+            Way::Transaction => return self.control(ready.entry, args).await,
+            _ => {}
+        }
+        let mut reply = Reply::new(&mut self.outbox.bytes, protocol);
+        match ready.way {
             Way::PerKey => spread::per_key(&self.worker, &ready, args, &mut reply).await,
             Way::Every => spread::every(&self.worker, &ready, args, &mut reply).await,
             Way::Cursor => spread::walk(&self.worker, &ready, args, &mut reply).await,
             Way::AllOrNothing => spread::all_or_nothing(&self.worker, &ready, args, &mut reply).await,
-            Way::To(_) | Way::Here => {}
+            Way::Steps => spread::in_steps(&self.worker, &ready, args, &mut reply).await,
+            Way::Process | Way::Transaction | Way::To(_) | Way::Here => {}
         }
     }
 

@@ -30,6 +30,7 @@ mod postman;
 mod run;
 mod spread;
 mod stream;
+mod transaction;
 mod worker;
 
 pub use run::{StartError, run};

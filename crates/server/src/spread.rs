@@ -7,8 +7,9 @@ use tollgate_engine::call::Call;
 use tollgate_engine::command::Handler;
 use tollgate_engine::dispatch::Ready;
 use tollgate_engine::keys::scan_goes_on;
-use tollgate_engine::parcel::{NewJob, Parcel, Task};
-use tollgate_resp::{Args, Protocol, Reply, Span};
+use tollgate_engine::parcel::{Cargo, NewJob, Parcel, Task};
+use tollgate_engine::steps::run_order;
+use tollgate_resp::{Args, OwnedArgs, Protocol, Reply};
 
 /// One core's part: where it goes and which arguments it takes, by position.
 struct Part {
@@ -175,6 +176,62 @@ async fn undo_where_needed(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, p
     }
 }
 
+/// A command that takes several steps. Room at all its cores is held from the first step to the last, so that none is
+/// refused when others are done.
+pub async fn in_steps(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, reply: &mut Reply<'_>) {
+    let Handler::Steps(plan) = ready.entry.command.handler else {
+        return reply.error("ERR internal error: command took a wrong route");
+    };
+    worker.core.borrow().counters.ran(ready.entry.index);
+    let whole = Call { args, at: ready.at, now: worker.now() };
+    let mut steps = match plan(&whole, &worker.dispatcher.places()) {
+        Ok(steps) => steps,
+        Err(text) => {
+            worker.core.borrow().counters.error_replies.add(1);
+            return reply.error(&text);
+        }
+    };
+    let others: Vec<usize> = steps.cores().into_iter().map(usize::from).filter(|core| *core != worker.index).collect();
+    if !worker.wait_for_room(&others).await {
+        worker.core.borrow().counters.busy_replies.add(1);
+        return reply.error(BUSY);
+    }
+    others.iter().for_each(|core| worker.hold_room(*core));
+    loop {
+        let orders = steps.next();
+        if orders.is_empty() {
+            break;
+        }
+        let (own, away): (Vec<_>, Vec<_>) =
+            orders.into_iter().partition(|order| usize::from(order.core) == worker.index);
+        let ticket = worker.new_ticket(away.len());
+        for order in away {
+            let mut parcel = worker.take_parcel();
+            let cargo = order.content.map(Cargo::Content);
+            let job = NewJob { at: order.at, ..new_job(ready, Task::Step(order.run), cargo) };
+            parcel.push(job, at_positions(args, &order.arguments));
+            worker.send(usize::from(order.core), parcel, ticket, Room::Held);
+            worker.wake(usize::from(order.core));
+        }
+        for order in own {
+            let mut fragment = Vec::new();
+            let (core, call) = (&mut worker.core.borrow_mut(), Call { now: worker.now(), ..whole });
+            let content = run_order(core, &order.arguments, order.run, order.at, &call, order.content, &mut fragment);
+            steps.answered(order.core, &fragment, content);
+        }
+        for (core, mut parcel) in worker.collect(ticket).await {
+            let content = match parcel.take_cargo(0) {
+                Some(Cargo::Content(content)) => Some(content),
+                _ => None,
+            };
+            steps.answered(number(core), parcel.reply(0), content);
+            worker.give_parcel(parcel);
+        }
+    }
+    others.iter().for_each(|core| worker.free_room(*core));
+    steps.reply(reply);
+}
+
 #[expect(clippy::too_many_arguments, reason = "each is a different thing and none belongs to another")]
 fn send_part(
     worker: &Worker,
@@ -187,14 +244,14 @@ fn send_part(
     undo: Option<Box<UndoLog>>,
 ) {
     let mut parcel: Box<Parcel> = worker.take_parcel();
-    let job = new_job(ready, task, undo);
+    let job = new_job(ready, task, undo.map(Cargo::Undo));
     parcel.push(job, at_positions(args, &part.arguments));
     worker.send(part.core, parcel, ticket, room);
 }
 
-fn new_job(ready: &Ready, task: Task, undo: Option<Box<UndoLog>>) -> NewJob {
+fn new_job(ready: &Ready, task: Task, cargo: Option<Cargo>) -> NewJob {
     // Fragments are in a form of their own; the protocol matters only where the reply is written.
-    NewJob { entry: ready.entry, task, at: ready.at, protocol: Protocol::Resp2, undo }
+    NewJob { entry: ready.entry, task, at: ready.at, protocol: Protocol::Resp2, cargo }
 }
 
 /// The arguments at `positions`.
@@ -204,19 +261,8 @@ fn at_positions<'a>(args: Args<'a>, positions: &'a [usize]) -> impl Iterator<Ite
 
 /// Calls `run` with other arguments than those that came.
 fn with_arguments<'a, R>(arguments: impl Iterator<Item = &'a [u8]>, run: impl FnOnce(Args<'_>) -> R) -> R {
-    let mut bytes = Vec::new();
-    let mut spans = Vec::new();
-    for argument in arguments {
-        let start = bytes.len();
-        bytes.extend_from_slice(argument);
-        spans.push(Span { start: span_bound(start), end: span_bound(bytes.len()) });
-    }
-    run(Args::new(&bytes, &spans))
-}
-
-/// A command has at most a megabyte, far below what a span can state.
-fn span_bound(bytes: usize) -> u32 {
-    u32::try_from(bytes).unwrap_or(u32::MAX)
+    let owned: OwnedArgs = arguments.collect();
+    run(owned.args())
 }
 
 /// There are at most 256 cores.

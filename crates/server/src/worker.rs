@@ -208,15 +208,20 @@ impl Worker {
             own.hops.add(u64::try_from(parcel.len()).unwrap_or(0));
         }
         parcel.ticket = ticket;
-        if room == Room::Take
-            && let Some(outstanding) = self.outstanding.get(to)
-        {
-            outstanding.set(outstanding.get() + 1);
+        if room == Room::Take {
+            self.hold_room(to);
         }
         if let Err(refused) = self.hub.mesh.send(self.index, to, parcel) {
             // Cannot be: outstanding never passes the lane's capacity. The ticket is still honoured.
             tracing::error!(core = to, "a lane was full although there was room");
             self.deliver(to, refused.0);
+        }
+    }
+
+    /// Holds room for one message to `core`. The caller has seen that there is some ([`Worker::has_room`]).
+    pub fn hold_room(&self, core: usize) {
+        if let Some(outstanding) = self.outstanding.get(core) {
+            outstanding.set(outstanding.get() + 1);
         }
     }
 

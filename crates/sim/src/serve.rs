@@ -132,7 +132,7 @@ impl World {
     fn put_aside(&mut self, number: usize, core: usize, asked: &Asked, ready: &Ready) {
         let Some(client) = self.clients.get_mut(number) else { return };
         let outgoing = client.outgoing.entry(core).or_default();
-        let job = NewJob { entry: ready.entry, task: Task::Run, at: ready.at, protocol: Protocol::Resp2, undo: None };
+        let job = NewJob { entry: ready.entry, task: Task::Run, at: ready.at, protocol: Protocol::Resp2, cargo: None };
         outgoing.parcel.push(job, asked.words.args().iter());
         outgoing.notes.push(whole_note(asked));
         outgoing.places.push(client.next);

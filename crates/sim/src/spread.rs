@@ -12,7 +12,7 @@ use tollgate_engine::all::{self, AllPlan, UndoLog};
 use tollgate_engine::call::Call;
 use tollgate_engine::command::Handler;
 use tollgate_engine::dispatch::{Ready, Way as Route};
-use tollgate_engine::parcel::{NewJob, Parcel, Task};
+use tollgate_engine::parcel::{Cargo, NewJob, Parcel, Task};
 use tollgate_resp::{Protocol, Reply};
 
 /// One core's part of a command.
@@ -207,10 +207,13 @@ impl World {
             Task::Run => Duty::Whole,
             Task::Part => Duty::Part,
             Task::Charge => Duty::Charge,
+            // Its workload has no command that takes these.
+            Task::Step(_) | Task::Watch | Task::Guard => Duty::Part,
             Task::Undo => Duty::Undo,
         };
         let mut parcel = Box::new(Parcel::default());
-        let job = NewJob { entry: ready.entry, task, at: ready.at, protocol: Protocol::Resp2, undo };
+        let job =
+            NewJob { entry: ready.entry, task, at: ready.at, protocol: Protocol::Resp2, cargo: undo.map(Cargo::Undo) };
         parcel.push(job, part.words.args().iter());
         self.send(own, part.core, Message { parcel, client: number, notes: vec![note(asked, duty, part)] });
     }

@@ -20,6 +20,14 @@ enum Held {
 }
 
 impl Content {
+    /// A value that does not expire; an integer if `bytes` are how one is written ([`Value::of`]).
+    pub fn of_value(bytes: &[u8]) -> Content {
+        Content(match Value::of(bytes) {
+            Value::Integer(number) => Held::Integer(number, None),
+            Value::Bytes(bytes) => Held::Bytes(bytes.into(), None),
+        })
+    }
+
     fn to_new_state(&self) -> Option<(Option<&Policy>, NewState)> {
         let expiry = |expires_at: &Option<Micros>| expires_at.unwrap_or(u64::MAX);
         Some(match &self.0 {

@@ -146,6 +146,22 @@ impl Store {
         }
     }
 
+    /// Makes sure that about so many bytes of values may be put, whatever records they take: for a command that is
+    /// to be refused whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`] if there is no room, as with [`Store::insert`].
+    pub fn make_room_for_bytes(&mut self, bytes: u64, now: Micros) -> Result<(), OutOfMemory> {
+        let mut need = Need::of_heap(bytes);
+        if self.room.memory_max_bytes == 0 || self.fits(&need).is_some() {
+            return Ok(());
+        }
+        let made = self.make_room_at_bound(&mut need, now);
+        self.stats.oom_refusals += u64::from(made.is_err());
+        made.map(|_| ())
+    }
+
     /// Makes sure that a record with `state` and a key of so many bytes may be made. True: it may take a new page.
     #[inline]
     pub(crate) fn make_room(

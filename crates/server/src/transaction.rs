@@ -1,0 +1,413 @@
+//! Transactions of a connection: commands that are kept until EXEC, and how they are run.
+//!
+//! ```text
+//!   EXEC ──> room at all cores it needs, or BUSY and nothing has run
+//!        ──> for each stretch between commands that take several steps:
+//!              the core of the watched keys first, if it is another: it runs its part or says that a key changed
+//!              this core's part, uninterrupted
+//!              one parcel for each other core, uninterrupted there
+//!              replies in order
+//! ```
+//!
+//! A command for several cores is a part on each, within that core's step. Only what needs more than one step on a core
+//! (RENAME, COPY, MSET and RL.ALL over several cores, SCAN) stands between two stretches.
+
+use crate::batch::{Batch, Item};
+use crate::connection::Connection;
+use crate::stream::Stream;
+use crate::worker::{Room, Worker};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use tollgate_engine::all::BUSY;
+use tollgate_engine::call::Call;
+use tollgate_engine::command::{Flags, Handler};
+use tollgate_engine::dispatch::{Ready, Way, may_run};
+use tollgate_engine::parcel::{Cargo, NewJob, Parcel, Task};
+use tollgate_engine::registry::Entry;
+use tollgate_engine::route::owner;
+use tollgate_engine::transaction::{self, Control, Queued, Transaction};
+use tollgate_resp::{Args, OwnedArgs, Protocol, Reply};
+use tollgate_store::{Located, Watch};
+
+/// The most keys that a connection watches.
+const WATCHED_MAX: usize = 1024;
+
+/// Where the reply of one command of a stretch comes from.
+enum Piece {
+    /// Made on this core.
+    Own(Vec<u8>),
+    /// Made on another core.
+    Other { core: usize, position: usize },
+    /// Made of parts: this core's arguments and what it wrote, and where the others' lie.
+    Merged { own_arguments: Option<Vec<usize>>, own: Vec<u8>, others: Vec<(usize, usize)> },
+}
+
+/// What a stretch sends to other cores.
+#[derive(Default)]
+struct Outgoing {
+    parcels: BTreeMap<usize, Box<Parcel>>,
+}
+
+impl Outgoing {
+    fn push<'a>(
+        &mut self,
+        worker: &Worker,
+        core: usize,
+        job: NewJob,
+        arguments: impl Iterator<Item = &'a [u8]>,
+    ) -> usize {
+        self.parcels.entry(core).or_insert_with(|| worker.take_parcel()).push(job, arguments)
+    }
+}
+
+impl<S: Stream> Connection<S> {
+    /// Keeps the commands of a batch for EXEC, and runs those that are about the transaction.
+    pub(crate) async fn queue_batch(&mut self, buffer: &[u8], batch: &Batch) {
+        for item in &batch.items {
+            if self.is_ending() {
+                break;
+            }
+            match self.queue(batch, buffer, item) {
+                // RESET and QUIT, which end a batch too, are run like any other command.
+                Some(ready) if ready.way == Way::Transaction => {
+                    self.control(ready.entry, batch.args(buffer, item)).await
+                }
+                Some(ready) => self.run_at_once(ready, batch.args(buffer, item)),
+                None => {}
+            }
+        }
+    }
+
+    /// Keeps one command, or answers why not. What is not to be kept but to be run is handed back.
+    fn queue(&mut self, batch: &Batch, buffer: &[u8], item: &Item) -> Option<Ready> {
+        let Some(ready) = item.ready() else {
+            self.refuse(batch.refusal(item));
+            return None;
+        };
+        if let Err(text) = may_run(ready.entry, &self.session) {
+            self.refuse(text);
+            return None;
+        }
+        let is_run_at_once = match ready.entry.command.handler {
+            Handler::Transaction(control) => control != Control::Unwatch,
+            _ => matches!(ready.entry.command.name, "reset" | "quit"),
+        };
+        if is_run_at_once {
+            return Some(ready);
+        }
+        if ready.entry.command.flags.has(Flags::NO_MULTI) {
+            self.refuse(transaction::NOT_ALLOWED);
+            return None;
+        }
+        self.session.client.last_command.set(ready.entry.command.name);
+        let queued = match &mut self.session.transactions.open {
+            Some(open) => open.queue(ready, batch.args(buffer, item)),
+            None => return Some(ready),
+        };
+        match queued {
+            Ok(()) => self.reply().simple("QUEUED"),
+            Err(text) => self.answer_text(text),
+        }
+        None
+    }
+
+    /// Answers with an error, after which EXEC runs nothing.
+    fn refuse(&mut self, text: &str) {
+        if let Some(open) = &mut self.session.transactions.open {
+            open.break_off();
+        }
+        self.answer_text(text);
+    }
+
+    fn run_at_once(&mut self, ready: Ready, args: Args<'_>) {
+        let worker = self.worker().clone();
+        let mut core = worker.core.borrow_mut();
+        let call = Call { args, at: ready.at, now: worker.now() };
+        self.run_session(&mut core, ready.entry, &call);
+    }
+
+    /// MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+    pub(crate) async fn control(&mut self, entry: &'static Entry, args: Args<'_>) {
+        let Handler::Transaction(control) = entry.command.handler else { return };
+        self.session.client.last_command.set(entry.command.name);
+        self.worker().core.borrow().counters.ran(entry.index);
+        let transactions = &mut self.session.transactions;
+        match (control, transactions.open.take()) {
+            (Control::Multi, None) => {
+                transactions.open = Some(Transaction::default());
+                self.reply().simple("OK");
+            }
+            (Control::Exec, Some(open)) => {
+                let watched = std::mem::take(&mut transactions.watched);
+                match open.into_commands() {
+                    Some(commands) => self.exec(entry, &commands, watched).await,
+                    None => self.answer_text(transaction::ABORTED),
+                }
+            }
+            (Control::Discard, Some(_)) => {
+                transactions.watched.clear();
+                self.reply().simple("OK");
+            }
+            (Control::Unwatch, open) => {
+                transactions.watched.clear();
+                transactions.open = open;
+                self.reply().simple("OK");
+            }
+            (Control::Watch, None) => self.watch(entry, args).await,
+            (Control::Exec, None) => self.answer_text(transaction::EXEC_ALONE),
+            (Control::Discard, None) => self.answer_text(transaction::DISCARD_ALONE),
+            (Control::Multi | Control::Watch, open) => {
+                transactions.open = open;
+                let is_multi = control == Control::Multi;
+                self.answer_text(if is_multi { transaction::NESTED } else { transaction::WATCH_INSIDE });
+            }
+        }
+    }
+
+    async fn watch(&mut self, entry: &'static Entry, args: Args<'_>) {
+        let worker = self.worker().clone();
+        let places = worker.dispatcher.places();
+        let watched = &self.session.transactions.watched;
+        let is_new = |key: &&[u8]| !watched.iter().any(|watch| watch.key() == *key);
+        let name = args.get(0).unwrap_or_default();
+        let keys: BTreeSet<&[u8]> = args.iter().skip(1).filter(is_new).collect();
+        if watched.len() + keys.len() > WATCHED_MAX {
+            return self.answer_text(&format!("ERR more than {WATCHED_MAX} watched keys"));
+        }
+        let slots =
+            keys.iter().map(|key| places.hasher.locate(key).slot).chain(watched.iter().map(|watch| watch.at().slot));
+        let slots: BTreeSet<u16> = slots.collect();
+        let (Some(slot), true) = (slots.first(), slots.len() <= 1) else {
+            return if slots.is_empty() {
+                self.reply().simple("OK")
+            } else {
+                self.answer_text(transaction::WATCH_SLOTS)
+            };
+        };
+        let core = usize::from(owner(*slot, places.cores));
+        let arguments: OwnedArgs = std::iter::once(name).chain(keys).collect();
+        let at = Located { slot: *slot, hash: 0 };
+        let watches = if core == worker.index {
+            worker.core.borrow_mut().watch(&Call { args: arguments.args(), at, now: worker.now() })
+        } else {
+            if !worker.wait_for_room(&[core]).await {
+                worker.core.borrow().counters.busy_replies.add(1);
+                return self.answer_text(BUSY);
+            }
+            let mut parcel = worker.take_parcel();
+            parcel.push(
+                NewJob { entry, task: Task::Watch, at, protocol: Protocol::Resp2, cargo: None },
+                arguments.args().iter(),
+            );
+            let mut sent = BTreeMap::from([(core, parcel)]);
+            let mut answered = send_all(&worker, &mut sent, Room::Take).await;
+            let cargo = answered.first_mut().and_then(|(_, parcel)| parcel.take_cargo(0));
+            for (core, parcel) in answered {
+                worker.free_room(core);
+                worker.give_parcel(parcel);
+            }
+            match cargo {
+                Some(Cargo::Watches(watches)) => watches,
+                _ => Vec::new(),
+            }
+        };
+        self.session.transactions.watched.extend(watches);
+        self.reply().simple("OK");
+    }
+
+    /// Runs a transaction: all of it, or nothing if a watched key changed or a core is too busy.
+    async fn exec(&mut self, exec: &'static Entry, commands: &[Queued], watched: Vec<Watch>) {
+        let worker = self.worker().clone();
+        let others = cores_of(&worker, commands, &watched);
+        if !worker.wait_for_room(&others).await {
+            worker.core.borrow().counters.busy_replies.add(1);
+            return self.answer_text(BUSY);
+        }
+        others.iter().for_each(|core| worker.hold_room(*core));
+        let before = self.out().len();
+        self.reply().array(commands.len());
+        let (mut rest, mut watched) = (commands, watched);
+        loop {
+            let length = rest.iter().position(takes_steps).unwrap_or(rest.len());
+            let (stretch, after) = rest.split_at(length);
+            if !self.run_stretch(exec, stretch, std::mem::take(&mut watched)).await {
+                self.out().truncate(before);
+                self.reply().null_array();
+                break;
+            }
+            let Some((command, after)) = after.split_first() else { break };
+            self.run_alone(command).await;
+            rest = after;
+        }
+        others.iter().for_each(|core| worker.free_room(*core));
+    }
+
+    async fn run_alone(&mut self, command: &Queued) {
+        let args = command.arguments.args();
+        match command.ready.entry.command.handler {
+            // What was watched is forgotten by EXEC itself.
+            Handler::Transaction(_) => self.reply().simple("OK"),
+            _ => Box::pin(self.run_barrier(command.ready, args)).await,
+        }
+    }
+
+    /// Runs commands of which each core's part is one step. False, and nothing was run, if a watched key changed.
+    async fn run_stretch(&mut self, exec: &'static Entry, commands: &[Queued], watched: Vec<Watch>) -> bool {
+        let worker = self.worker().clone();
+        let guard = watched.first().map(Watch::at).map(|at| (core_of(&worker, at), at));
+        let (mut outgoing, mut watched) = (Outgoing::default(), watched);
+        if let Some((core, at)) = guard.filter(|(core, _)| *core != worker.index) {
+            let cargo = Some(Cargo::Watches(std::mem::take(&mut watched)));
+            let job = NewJob { entry: exec, task: Task::Guard, at, protocol: Protocol::Resp2, cargo };
+            outgoing.push(&worker, core, job, std::iter::empty());
+        }
+        let mut pieces: Vec<Piece> = commands.iter().map(|command| self.place(command, &mut outgoing)).collect();
+        let mut answered = Vec::new();
+        if let Some(parcel) = guard.and_then(|(core, _)| outgoing.parcels.remove_entry(&core)) {
+            answered = send_all(&worker, &mut BTreeMap::from([parcel]), Room::Held).await;
+        }
+        let is_stopped = answered.iter().any(|(_, parcel)| parcel.is_stopped());
+        if is_stopped || !self.run_own(commands, &watched, &mut pieces) {
+            give_all(&worker, answered.into_iter().chain(outgoing.parcels));
+            return false;
+        }
+        answered.extend(send_all(&worker, &mut outgoing.parcels, Room::Held).await);
+        self.assemble(commands, &pieces, &answered);
+        give_all(&worker, answered);
+        true
+    }
+
+    /// Says where a command's reply will come from, and puts into the parcels what others do for it.
+    fn place(&self, command: &Queued, outgoing: &mut Outgoing) -> Piece {
+        let worker = self.worker();
+        let (ready, args) = (command.ready, command.arguments.args());
+        let job = |task| {
+            let protocol = self.session.protocol;
+            NewJob { entry: ready.entry, task, at: ready.at, protocol, cargo: None }
+        };
+        let parts: Vec<(usize, Vec<usize>)> = match ready.way {
+            Way::To(to) if usize::from(to) != worker.index => {
+                let core = usize::from(to);
+                return Piece::Other { core, position: outgoing.push(worker, core, job(Task::Run), args.iter()) };
+            }
+            Way::PerKey => {
+                let split = worker.dispatcher.split(ready.entry, args).into_iter();
+                split.map(|(core, keys)| (usize::from(core), std::iter::once(0).chain(keys).collect())).collect()
+            }
+            Way::Every => (0..worker.hub.mesh.cores()).map(|core| (core, (0..args.len()).collect())).collect(),
+            _ => return Piece::Own(Vec::new()),
+        };
+        let (mut own_arguments, mut others) = (None, Vec::new());
+        for (core, positions) in parts {
+            if core == worker.index {
+                own_arguments = Some(positions);
+            } else {
+                let arguments = positions.iter().map(|position| args.get(*position).unwrap_or_default());
+                others.push((core, outgoing.push(worker, core, job(Task::Part), arguments)));
+            }
+        }
+        Piece::Merged { own_arguments, own: Vec::new(), others }
+    }
+
+    /// This core's part. False, and nothing was run, if a watched key of this core changed.
+    fn run_own(&mut self, commands: &[Queued], watched: &[Watch], pieces: &mut [Piece]) -> bool {
+        let worker = self.worker().clone();
+        let now = worker.now();
+        let mut core = worker.core.borrow_mut();
+        if !core.is_unchanged(watched, now) {
+            return false;
+        }
+        for (command, piece) in commands.iter().zip(pieces) {
+            let Ready { entry, way, at } = command.ready;
+            let call = Call { args: command.arguments.args(), at, now };
+            match piece {
+                Piece::Own(bytes) if way == Way::Here => {
+                    let start = self.out().len();
+                    self.run_session(&mut core, entry, &call);
+                    *bytes = self.out().split_off(start);
+                }
+                Piece::Own(bytes) => core.run_key(entry, &call, &mut Reply::new(bytes, self.session.protocol)),
+                Piece::Merged { own_arguments: Some(positions), own, .. } => {
+                    core.counters.ran(entry.index);
+                    if let Handler::Spread(run, _) = entry.command.handler {
+                        let picked: OwnedArgs = positions.iter().map(|position| call.argument(*position)).collect();
+                        run(&mut core, &Call { args: picked.args(), ..call }, own);
+                    }
+                }
+                Piece::Merged { .. } | Piece::Other { .. } => {}
+            }
+        }
+        core.publish();
+        true
+    }
+
+    /// Writes the replies of a stretch, in order.
+    fn assemble(&mut self, commands: &[Queued], pieces: &[Piece], answered: &[(usize, Box<Parcel>)]) {
+        let now = self.worker().now();
+        let reply_of = |core: usize, position: usize| {
+            answered.iter().find(|(of, _)| *of == core).map_or(&[][..], |(_, parcel)| parcel.reply(position))
+        };
+        for (command, piece) in commands.iter().zip(pieces) {
+            match piece {
+                Piece::Own(bytes) => self.out().extend_from_slice(bytes),
+                Piece::Other { core, position } => self.out().extend_from_slice(reply_of(*core, *position)),
+                Piece::Merged { own_arguments, own, others } => {
+                    let mut fragments: Vec<&[u8]> = others.iter().map(|(core, at)| reply_of(*core, *at)).collect();
+                    if own_arguments.is_some() {
+                        fragments.push(own);
+                    }
+                    if let Handler::Spread(_, merge) = command.ready.entry.command.handler {
+                        let call = Call { args: command.arguments.args(), at: command.ready.at, now };
+                        merge(&fragments, &call, &mut self.reply());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Sends parcels and waits for all of them.
+async fn send_all(
+    worker: &Rc<Worker>,
+    parcels: &mut BTreeMap<usize, Box<Parcel>>,
+    room: Room,
+) -> Vec<(usize, Box<Parcel>)> {
+    let ticket = worker.new_ticket(parcels.len());
+    for (core, parcel) in std::mem::take(parcels) {
+        worker.send(core, parcel, ticket, room);
+        worker.wake(core);
+    }
+    worker.collect(ticket).await
+}
+
+fn give_all(worker: &Worker, parcels: impl IntoIterator<Item = (usize, Box<Parcel>)>) {
+    parcels.into_iter().for_each(|(_, parcel)| worker.give_parcel(parcel));
+}
+
+fn core_of(worker: &Worker, at: Located) -> usize {
+    usize::from(owner(at.slot, worker.dispatcher.places().cores))
+}
+
+/// The other cores that a transaction sends parcels to itself.
+fn cores_of(worker: &Worker, commands: &[Queued], watched: &[Watch]) -> Vec<usize> {
+    let mut cores: BTreeSet<usize> = watched.first().map(|watch| core_of(worker, watch.at())).into_iter().collect();
+    for command in commands {
+        let (ready, args) = (command.ready, command.arguments.args());
+        match ready.way {
+            Way::To(to) => drop(cores.insert(usize::from(to))),
+            Way::PerKey => {
+                let split = worker.dispatcher.split(ready.entry, args);
+                cores.extend(split.iter().map(|(core, _)| usize::from(*core)));
+            }
+            Way::Every => cores.extend(0..worker.hub.mesh.cores()),
+            _ => {}
+        }
+    }
+    cores.remove(&worker.index);
+    cores.into_iter().collect()
+}
+
+/// Whether a command cannot be a part of each core's one step.
+fn takes_steps(command: &Queued) -> bool {
+    !matches!(command.ready.way, Way::To(_) | Way::Here | Way::PerKey | Way::Every)
+}
