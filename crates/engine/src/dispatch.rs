@@ -88,7 +88,10 @@ impl Dispatcher {
             Route::Process => Way::Process,
             Route::Every => Way::Every,
             Route::Cursor => Way::Cursor,
-            Route::Transaction => Way::Transaction,
+            Route::Transaction => {
+                let checked = self.check_keys(entry, args, Way::Transaction)?;
+                return Some(Ready { way: Way::Transaction, ..checked });
+            }
             Route::Keys => return self.check_keys(entry, args, Way::PerKey),
             Route::All => return self.check_keys(entry, args, Way::AllOrNothing),
             Route::Steps => return self.check_keys(entry, args, Way::Steps),

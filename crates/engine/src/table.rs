@@ -290,8 +290,7 @@ pub const COMMANDS: &[Command] = &[
         keys: Keys::TWO,
         route: Route::Steps,
         categories: &["@keyspace", "@write", "@slow"],
-        summary: "Moves what a key holds to another name, over what is there. Between two cores it is at neither for a \
-                  moment.",
+        summary: "Moves what a key holds to another name, over what is there; between cores it is at neither for a moment.",
         arguments: args::RENAME,
         handler: Handler::Steps(moving::rename),
         ..LOOK
@@ -350,7 +349,7 @@ pub const COMMANDS: &[Command] = &[
         categories: &["@slow", "@transaction"],
         flags: ALWAYS.with(Flags::ENDS_BATCH),
         summary: "Runs what came since MULTI: each core's part is one step, cores are not isolated from each other.",
-        complexity: "that of the commands",
+        complexity: "O(N) with N the commands, and what each of them costs",
         handler: Handler::Transaction(Control::Exec),
         ..TRANSACTION
     },

@@ -25,6 +25,7 @@ use tollgate_engine::keys::scan_goes_on;
 use tollgate_engine::registry::rows;
 use tollgate_engine::session::{Client, Session};
 use tollgate_engine::settings::{PasswordCheck, Process, Settings};
+use tollgate_engine::steps::{PlanFn, run_order};
 use tollgate_limits::Micros;
 use tollgate_resp::{Args, Protocol, Reply, Span};
 use tollgate_store::{Eviction, Hasher, StoreConfig};
@@ -163,6 +164,9 @@ impl Node {
                 self.cores[0].run_session(ready.entry, &mut self.session, &call, reply);
             }
             (Way::AllOrNothing, _) => self.run_all(args, reply),
+            (Way::Steps, Handler::Steps(plan)) => self.run_steps(plan, &call, reply),
+            // What a connection does with them is the shell's affair.
+            (Way::Transaction, Handler::Transaction(_)) => reply.simple("OK"),
             (Way::PerKey, Handler::Spread(part, merge)) => {
                 let mut fragments = Vec::new();
                 for (core, keys) in self.dispatcher.split(ready.entry, args) {
@@ -201,6 +205,28 @@ impl Node {
             }
             (way, _) => panic!("{way:?} does not fit the handler of {}", ready.entry.command.name),
         }
+    }
+
+    fn run_steps(&mut self, plan: PlanFn, call: &Call<'_>, reply: &mut Reply<'_>) {
+        let mut steps = match plan(call, &self.dispatcher.places()) {
+            Ok(steps) => steps,
+            Err(text) => return reply.error(&text),
+        };
+        let cores = steps.cores();
+        loop {
+            let orders = steps.next();
+            if orders.is_empty() {
+                break;
+            }
+            for order in orders {
+                assert!(cores.contains(&order.core), "a plan names its cores");
+                let (mut fragment, core) = (Vec::new(), &mut self.cores[usize::from(order.core)]);
+                let content =
+                    run_order(core, &order.arguments, order.run, order.at, call, order.content, &mut fragment);
+                steps.answered(order.core, &fragment, content);
+            }
+        }
+        steps.reply(reply);
     }
 
     fn run_all(&mut self, args: Args<'_>, reply: &mut Reply<'_>) {
