@@ -8,8 +8,9 @@ use std::fmt::Write;
 /// What stands above the table: the meaning of the limits, for people.
 const PREFACE: &str = include_str!("../docs/commands-preface.md");
 /// Groups in the order of the page, with their headings.
-const GROUPS: [(&str, &str); 5] = [
+const GROUPS: [(&str, &str); 6] = [
     ("limits", "Limits"),
+    ("string", "Values"),
     ("generic", "Keys"),
     ("connection", "Connection"),
     ("server", "Server"),
