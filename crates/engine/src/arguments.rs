@@ -1,6 +1,9 @@
 //! The arguments of the rows, as COMMAND DOCS and the documentation name them.
 
+mod values;
+
 use crate::command::{Argument, ArgumentKind};
+pub use values::*;
 
 const fn plain(name: &'static str, kind: ArgumentKind) -> Argument {
     Argument { name, kind, token: "", optional: false, multiple: false }

@@ -139,8 +139,7 @@ impl Core {
     fn counted(&self, ask: &Ask, charged: Result<Charged, ChargeError>) -> Result<Decision, Failure> {
         // A key of another algorithm was found, and one that is refused for memory was not.
         let hit = charged.map_or_else(|error| error == ChargeError::WrongType, |charged| charged.hit);
-        let looked_up = if hit { &self.counters.keyspace_hits } else { &self.counters.keyspace_misses };
-        looked_up.add(1);
+        self.counters.looked_up(hit);
         let decision = charged?.decision;
         // A look and a refund decide nothing about anybody.
         if matches!(ask.mode, Mode::Charge | Mode::Partial) {

@@ -143,6 +143,13 @@ impl Counters {
         }
     }
 
+    /// Counts a look at a key, as Redis counts reads.
+    #[inline]
+    pub fn looked_up(&self, found: bool) {
+        let looked_up = if found { &self.keyspace_hits } else { &self.keyspace_misses };
+        looked_up.add(1);
+    }
+
     /// Counts a run of the command in row `index`.
     #[inline]
     pub fn ran(&self, index: usize) {

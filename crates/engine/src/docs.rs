@@ -10,8 +10,8 @@ const PREFACE: &str = include_str!("../docs/commands-preface.md");
 /// Groups in the order of the page, with their headings.
 const GROUPS: [(&str, &str); 7] = [
     ("limits", "Limits"),
-    ("generic", "Keys"),
     ("string", "Values"),
+    ("generic", "Keys"),
     ("transactions", "Transactions"),
     ("connection", "Connection"),
     ("server", "Server"),

@@ -2,14 +2,14 @@
 
 use std::fmt;
 use tollgate_limits::NumberError;
-use tollgate_store::ChargeError;
+use tollgate_store::{ChargeError, OutOfMemory};
 
 /// Why a call changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The key holds something else.
     WrongType,
-    /// The call would have made a new key, and memory is full.
+    /// The call needed more memory, and memory is full.
     OutOfMemory,
     /// An argument is no such number: its name, and what is wrong.
     Number(&'static str, NumberError),
@@ -23,6 +23,12 @@ impl From<ChargeError> for Failure {
             ChargeError::WrongType => Failure::WrongType,
             ChargeError::OutOfMemory => Failure::OutOfMemory,
         }
+    }
+}
+
+impl From<OutOfMemory> for Failure {
+    fn from(OutOfMemory: OutOfMemory) -> Failure {
+        Failure::OutOfMemory
     }
 }
 

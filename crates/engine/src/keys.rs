@@ -1,4 +1,4 @@
-//! Commands on keys of any kind: DEL UNLINK EXISTS TYPE TTL PTTL SCAN KEYS DBSIZE FLUSHDB FLUSHALL.
+//! Commands on keys of any kind: DEL UNLINK EXISTS TOUCH TYPE SCAN KEYS DBSIZE FLUSHDB FLUSHALL.
 
 use crate::bounds::{OUTPUT_BYTES_MAX, SCAN_BYTES_MAX, SCAN_COUNT_MAX};
 use crate::call::Call;
@@ -8,12 +8,10 @@ use crate::fragment::{split_count, sum_counts, write_count};
 use crate::glob::{Glob, PATTERN_BYTES_MAX};
 use crate::limit_commands::integer;
 use crate::route::{CURSOR_END, CURSOR_POSITION_BITS, SLOT_RUN};
+use crate::values::lookup;
 use std::ops::ControlFlow;
-use tollgate_limits::reset_ms;
 use tollgate_resp::{Protocol, Reply};
-
-/// TTL and PTTL of a key that does not exist.
-const NO_KEY: i64 = -2;
+use tollgate_store::{RecordId, Store};
 
 /// One core's part of DEL and UNLINK.
 pub fn delete_part(core: &mut Core, call: &Call<'_>, fragment: &mut Vec<u8>) {
@@ -29,12 +27,16 @@ pub fn delete_part(core: &mut Core, call: &Call<'_>, fragment: &mut Vec<u8>) {
     write_count(fragment, deleted);
 }
 
-/// One core's part of EXISTS. A key named twice counts twice.
+/// One core's part of EXISTS and TOUCH. A key named twice counts twice.
 pub fn exists_part(core: &mut Core, call: &Call<'_>, fragment: &mut Vec<u8>) {
     let hasher = core.store.hasher();
-    let found = call.args.iter().skip(1).filter(|key| core.store.find(hasher.locate(key), key, call.now).is_some());
-    let found = u64::try_from(found.count()).unwrap_or(u64::MAX);
-    write_count(fragment, found);
+    let mut count = 0;
+    for key in call.args.iter().skip(1) {
+        let is_there = core.store.find(hasher.locate(key), key, call.now).is_some();
+        core.counters.looked_up(is_there);
+        count += u64::from(is_there);
+    }
+    write_count(fragment, count);
 }
 
 /// Adds the counts of the parts.
@@ -44,26 +46,13 @@ pub fn sum(fragments: &[&[u8]], _call: &Call<'_>, reply: &mut Reply<'_>) {
 
 /// TYPE key.
 pub fn type_of(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
-    let found = core.store.find(call.at, call.key(), call.now);
-    let name = found.and_then(|id| core.store.limit(id)).map(|(policy, _)| policy.algorithm().type_name());
-    reply.simple(name.unwrap_or("none"));
+    let found = lookup(core, call);
+    reply.simple(found.map_or("none", |id| type_name(&core.store, id)));
 }
 
-/// PTTL key.
-pub fn pttl(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
-    reply.integer(expiry_ms(core, call).map_or(NO_KEY, integer));
-}
-
-/// TTL key: whole seconds, rounded as Redis does, half up.
-pub fn ttl(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
-    reply
-        .integer(expiry_ms(core, call).map_or(NO_KEY, |milliseconds| integer(milliseconds.saturating_add(500) / 1000)));
-}
-
-fn expiry_ms(core: &mut Core, call: &Call<'_>) -> Option<u64> {
-    let id = core.store.find(call.at, call.key(), call.now)?;
-    let (policy, state) = core.store.limit(id)?;
-    Some(reset_ms(policy, state, call.now))
+/// The kind of a record as TYPE names it: a limit's algorithm, or `string` as in Redis.
+fn type_name(store: &Store, id: RecordId) -> &'static str {
+    store.limit(id).map_or("string", |(policy, _)| policy.algorithm().type_name())
 }
 
 /// MEMORY USAGE key [SAMPLES count]. There is nothing to sample: a record's size is known.
@@ -158,12 +147,11 @@ pub fn scan_part(core: &mut Core, call: &Call<'_>, fragment: &mut Vec<u8>) {
     let (mut found, mut visited, mut returned, mut bytes) = (Vec::new(), 0, 0, 0);
     let mut keys = Reply::new(&mut found, Protocol::Resp2);
     let store = &core.store;
-    let type_name = |id| store.limit(id).map_or("none", |(policy, _)| policy.algorithm().type_name());
     let mut visit = |id, key: &[u8]| {
         visited += 1;
         bytes += key.len();
         let wanted = asked.type_name.as_ref();
-        let type_fits = wanted.is_none_or(|name| name.eq_ignore_ascii_case(type_name(id).as_bytes()));
+        let type_fits = wanted.is_none_or(|name| name.eq_ignore_ascii_case(type_name(store, id).as_bytes()));
         if type_fits && asked.glob.as_ref().is_none_or(|glob| glob.is_match(key)) {
             keys.bulk(key);
             returned += 1;

@@ -83,29 +83,55 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// The row, if this is its name in the same spelling. Names below eight bytes are always found the long way.
+    /// The row, if this is its name in the same spelling.
     #[inline(always)]
     pub fn recall(&self, name: &[u8]) -> Option<&'static Entry> {
-        let (first, last) = (name.first_chunk::<8>()?, name.last_chunk::<8>()?);
-        if name.len() != self.length
-            || u64::from_le_bytes(*first) != self.first
-            || u64::from_le_bytes(*last) != self.last
-        {
+        if name.len() != self.length {
             return None;
         }
-        self.entry
+        let (first, last) = match (name.first_chunk::<8>(), name.last_chunk::<8>()) {
+            (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+            _ => short_words(name)?,
+        };
+        if first == self.first && last == self.last { self.entry } else { None }
     }
 
     /// Keeps what `name` was found to stand for. Only commands for one key are kept: they are what is sent in great
     /// numbers, and none of them is a container, whose name alone does not say which row is meant.
     pub fn note(&mut self, name: &[u8], entry: &'static Entry) {
-        if let (Some(first), Some(last)) = (name.first_chunk::<8>(), name.last_chunk::<8>())
-            && name.len() <= NAME_BYTES_MAX
+        if let Some((first, last)) = words(name)
             && entry.route == Route::Key
         {
-            let (first, last) = (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
             *self = Recent { first, last, length: name.len(), entry: Some(entry) };
         }
+    }
+}
+
+/// The bytes of a name of at most 16 as two words that overlap, which saves the copy that padding would need: names of
+/// one length are equal if and only if these are. `None` if it is empty or too long for a command.
+#[inline]
+fn words(name: &[u8]) -> Option<(u64, u64)> {
+    match name.len() {
+        8..=NAME_BYTES_MAX => Some((u64::from_le_bytes(*name.first_chunk()?), u64::from_le_bytes(*name.last_chunk()?))),
+        _ => short_words(name),
+    }
+}
+
+/// [`words`] of a name below eight bytes.
+#[inline]
+fn short_words(name: &[u8]) -> Option<(u64, u64)> {
+    let length = name.len();
+    match length {
+        4..8 => Some((
+            u64::from(u32::from_le_bytes(*name.first_chunk()?)),
+            u64::from(u32::from_le_bytes(*name.last_chunk()?)),
+        )),
+        1..4 => {
+            let [first, middle, last] =
+                [name.first()?, name.get(length / 2)?, name.last()?].map(|byte| u64::from(*byte));
+            Some((first | middle << 8, last))
+        }
+        _ => None,
     }
 }
 
@@ -214,8 +240,7 @@ impl Registry {
     }
 }
 
-/// A name in lower case as two words and its length: names are equal if and only if these are. Words that overlap save
-/// the copy that padding would need.
+/// A name in lower case as two words and its length: names are equal if and only if these are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Folded {
     first: u64,
@@ -226,20 +251,8 @@ struct Folded {
 /// `None` if the name is empty or too long for a command.
 #[inline]
 fn fold(name: &[u8]) -> Option<Folded> {
-    let length = name.len();
-    let (first, last) = match length {
-        8..=NAME_BYTES_MAX => (u64::from_le_bytes(*name.first_chunk()?), u64::from_le_bytes(*name.last_chunk()?)),
-        4..8 => {
-            (u64::from(u32::from_le_bytes(*name.first_chunk()?)), u64::from(u32::from_le_bytes(*name.last_chunk()?)))
-        }
-        1..4 => {
-            let [first, middle, last] =
-                [name.first()?, name.get(length / 2)?, name.last()?].map(|byte| u64::from(*byte));
-            (first | middle << 8, last)
-        }
-        _ => return None,
-    };
-    Some(Folded { first: to_lower_case(first), last: to_lower_case(last), length })
+    let (first, last) = words(name)?;
+    Some(Folded { first: to_lower_case(first), last: to_lower_case(last), length: name.len() })
 }
 
 /// All bytes at once: the high bit of each byte says whether it is in A..=Z.
@@ -281,7 +294,7 @@ mod tests {
             assert!(recent.recall(kept.as_bytes()).is_none());
             let entry = registry().find_name(kept.as_bytes()).unwrap();
             recent.note(kept.as_bytes(), entry);
-            let is_kept = entry.route == Route::Key && kept.len() >= 8;
+            let is_kept = entry.route == Route::Key;
             for name in names() {
                 let recalled = recent.recall(name.as_bytes()).map(|entry| entry.command.name);
                 assert_eq!(recalled, (is_kept && name == kept).then_some(name), "{name} after {kept}");

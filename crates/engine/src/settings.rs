@@ -12,6 +12,9 @@ pub trait Process: Send + Sync {
     fn uptime_seconds(&self) -> u64;
     /// Steps of the wall clock seen since start.
     fn clock_steps(&self) -> u64;
+    /// The wall clock minus the server's timeline, in microseconds, at this moment: what converts the Unix times of
+    /// callers. 0 under a test clock.
+    fn wall_offset_micros(&self) -> i64;
     /// The operating system, as `uname` names it.
     fn operating_system(&self) -> String;
 }

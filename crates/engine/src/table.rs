@@ -4,8 +4,8 @@ use crate::arguments as args;
 use crate::command::{Command, Flags, Handler, Keys, Route};
 use crate::transaction::Control;
 use crate::{
-    connection, explain, info, introspect, keys, limit_commands as limits, moving, server_commands as server, several,
-    throttle,
+    connection, expiry, explain, increx, info, introspect, keys, limit_commands as limits, moving, numbers, random_key,
+    server_commands as server, set, several, throttle, values,
 };
 
 const SINCE: &str = "0.1.0";
@@ -55,6 +55,26 @@ const LOOK: Command = Command {
     arguments: args::KEY,
     ..ROW
 };
+
+/// A command that changes when one key expires, and needs no memory for it.
+const EXPIRY: Command =
+    Command { arity: -3, flags: Flags::WRITE.with(Flags::FAST), categories: &["@keyspace", "@write", "@fast"], ..LOOK };
+
+/// A command that reads one value.
+const READ_VALUE: Command = Command { categories: &["@read", "@string", "@fast"], group: "string", ..LOOK };
+
+/// A command that writes one value in constant time.
+const WRITE_VALUE: Command = Command {
+    arity: 3,
+    flags: CHARGE,
+    categories: &["@write", "@string", "@fast"],
+    arguments: args::VALUE,
+    ..READ_VALUE
+};
+
+/// As Redis has it, SET and its kin are not among the fast commands.
+const SET_VALUE: Command =
+    Command { flags: Flags::WRITE.with(Flags::DENYOOM), categories: &["@write", "@string", "@slow"], ..WRITE_VALUE };
 
 /// A command about the connection.
 const CONNECTION: Command =
@@ -164,6 +184,30 @@ pub const COMMANDS: &[Command] = &[
         handler: Handler::Key(throttle::cl_throttle),
         ..LIMIT
     },
+    Command {
+        name: "rl.throttle",
+        arity: -5,
+        summary: "CL.THROTTLE by another name.",
+        arguments: args::THROTTLE,
+        handler: Handler::Key(throttle::rl_throttle),
+        ..LIMIT
+    },
+    Command {
+        name: "throttle",
+        arity: -5,
+        summary: "throttlecrab's token bucket: capacity `max_burst`, rate `count` per `period` seconds.",
+        arguments: args::THROTTLE,
+        handler: Handler::Key(throttle::throttle),
+        ..LIMIT
+    },
+    Command {
+        name: "increx",
+        arity: -2,
+        summary: "Adds to a number within bounds, and says when it expires; answers the value and what was added.",
+        arguments: args::INCREX,
+        handler: Handler::Key(increx::increx),
+        ..WRITE_VALUE
+    },
     // Keys of any kind.
     Command {
         name: "del",
@@ -204,20 +248,90 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "type",
-        summary: "The kind of a key: a limit's algorithm, such as rl.slide, or none.",
+        summary: "The kind of a key: a limit's algorithm, such as rl.slide, string for a value, or none.",
         handler: Handler::Key(keys::type_of),
         ..LOOK
     },
     Command {
         name: "ttl",
-        summary: "Seconds until a key expires; -2 if there is none.",
-        handler: Handler::Key(keys::ttl),
+        summary: "Seconds until a key expires; -2 if there is no key, -1 if it does not expire.",
+        handler: Handler::Key(expiry::ttl),
         ..LOOK
     },
     Command {
         name: "pttl",
-        summary: "Milliseconds until a key expires, rounded up; -2 if there is none.",
-        handler: Handler::Key(keys::pttl),
+        summary: "Milliseconds until a key expires, rounded up; -2 if there is no key, -1 if it does not expire.",
+        handler: Handler::Key(expiry::pttl),
+        ..LOOK
+    },
+    Command {
+        name: "expiretime",
+        summary: "The Unix time in seconds at which a key expires; -2 if there is no key, -1 if it does not expire.",
+        handler: Handler::Key(expiry::expiretime),
+        ..LOOK
+    },
+    Command {
+        name: "pexpiretime",
+        summary: "The Unix time in milliseconds at which a key expires; -2 without a key, -1 if it does not expire.",
+        handler: Handler::Key(expiry::pexpiretime),
+        ..LOOK
+    },
+    Command {
+        name: "expire",
+        summary: "Says in how many seconds a value expires. A limit's key expires by itself.",
+        arguments: args::EXPIRE,
+        handler: Handler::Key(expiry::expire),
+        ..EXPIRY
+    },
+    Command {
+        name: "pexpire",
+        summary: "Says in how many milliseconds a value expires. A limit's key expires by itself.",
+        arguments: args::PEXPIRE,
+        handler: Handler::Key(expiry::pexpire),
+        ..EXPIRY
+    },
+    Command {
+        name: "expireat",
+        summary: "Says at which Unix time in seconds a value expires. A limit's key expires by itself.",
+        arguments: args::EXPIREAT,
+        handler: Handler::Key(expiry::expireat),
+        ..EXPIRY
+    },
+    Command {
+        name: "pexpireat",
+        summary: "Says at which Unix time in milliseconds a value expires. A limit's key expires by itself.",
+        arguments: args::PEXPIREAT,
+        handler: Handler::Key(expiry::pexpireat),
+        ..EXPIRY
+    },
+    Command {
+        name: "persist",
+        arity: 2,
+        summary: "Makes a value last.",
+        handler: Handler::Key(expiry::persist),
+        ..EXPIRY
+    },
+    Command {
+        name: "touch",
+        arity: -2,
+        keys: Keys::ALL,
+        route: Route::Keys,
+        summary: "How many of the keys exist.",
+        complexity: "O(N) with N the keys",
+        arguments: args::KEYS,
+        handler: Handler::Spread(keys::exists_part, keys::sum),
+        ..LOOK
+    },
+    Command {
+        name: "randomkey",
+        arity: 1,
+        flags: Flags::READONLY,
+        keys: Keys::NONE,
+        route: Route::Every,
+        categories: &["@keyspace", "@read", "@slow"],
+        summary: "One of the keys, at random.",
+        arguments: &[],
+        handler: Handler::Spread(random_key::random_key_part, random_key::random_key_merge),
         ..LOOK
     },
     Command {
@@ -334,6 +448,111 @@ pub const COMMANDS: &[Command] = &[
         arguments: args::PAIRS,
         handler: Handler::Steps(several::mset),
         ..LOOK
+    },
+    Command { name: "get", summary: "The value of a key.", handler: Handler::Key(values::get), ..READ_VALUE },
+    Command {
+        name: "strlen",
+        summary: "The length of a value in bytes; 0 if there is none.",
+        handler: Handler::Key(values::strlen),
+        ..READ_VALUE
+    },
+    Command {
+        name: "set",
+        arity: -3,
+        summary: "Gives a key a value; options say when, for how long, and that the old value is answered.",
+        arguments: args::SET,
+        handler: Handler::Key(set::set),
+        ..SET_VALUE
+    },
+    Command {
+        name: "setnx",
+        summary: "Gives a key a value if it has none; 1 if so.",
+        handler: Handler::Key(set::setnx),
+        ..WRITE_VALUE
+    },
+    Command {
+        name: "setex",
+        arity: 4,
+        summary: "Gives a key a value for some seconds.",
+        arguments: args::SETEX,
+        handler: Handler::Key(set::setex),
+        ..SET_VALUE
+    },
+    Command {
+        name: "psetex",
+        arity: 4,
+        summary: "Gives a key a value for some milliseconds.",
+        arguments: args::PSETEX,
+        handler: Handler::Key(set::psetex),
+        ..SET_VALUE
+    },
+    Command {
+        name: "getset",
+        summary: "Gives a key a value and answers the old one.",
+        handler: Handler::Key(set::getset),
+        ..WRITE_VALUE
+    },
+    Command {
+        name: "getdel",
+        arity: 2,
+        flags: Flags::WRITE.with(Flags::FAST),
+        summary: "Answers a value and deletes its key.",
+        arguments: args::KEY,
+        handler: Handler::Key(values::getdel),
+        ..WRITE_VALUE
+    },
+    Command {
+        name: "getex",
+        arity: -2,
+        flags: Flags::WRITE.with(Flags::FAST),
+        summary: "Answers a value and says when it expires.",
+        arguments: args::GETEX,
+        handler: Handler::Key(values::getex),
+        ..WRITE_VALUE
+    },
+    Command {
+        name: "append",
+        complexity: "O(N) with N the bytes of the value",
+        summary: "Adds bytes at the end of a value; answers its length.",
+        handler: Handler::Key(values::append),
+        ..WRITE_VALUE
+    },
+    Command {
+        name: "incr",
+        arity: 2,
+        summary: "Adds 1 to an integer; a key without a value counts as 0.",
+        arguments: args::KEY,
+        handler: Handler::Key(numbers::incr),
+        ..WRITE_VALUE
+    },
+    Command {
+        name: "decr",
+        arity: 2,
+        summary: "Takes 1 from an integer; a key without a value counts as 0.",
+        arguments: args::KEY,
+        handler: Handler::Key(numbers::decr),
+        ..WRITE_VALUE
+    },
+    Command {
+        name: "incrby",
+        summary: "Adds to an integer; a key without a value counts as 0.",
+        arguments: args::INCREMENT,
+        handler: Handler::Key(numbers::incrby),
+        ..WRITE_VALUE
+    },
+    Command {
+        name: "decrby",
+        summary: "Takes from an integer; a key without a value counts as 0.",
+        arguments: args::DECREMENT,
+        handler: Handler::Key(numbers::decrby),
+        ..WRITE_VALUE
+    },
+    Command {
+        name: "incrbyfloat",
+        summary: "Adds to a number that may have a fraction; a key without a value counts as 0.",
+        arguments: args::INCREMENT_FLOAT,
+        handler: Handler::Key(numbers::incrbyfloat),
+        ..WRITE_VALUE
     },
     // Transactions.
     Command {

@@ -49,6 +49,17 @@ impl Clock {
         boot_micros().saturating_add(self.offset_micros)
     }
 
+    /// The wall clock minus this clock, now: what steps and slewing of the wall clock have come to since the start. 0 of
+    /// a test clock, whose time is the only one there is.
+    pub fn wall_offset_micros(&self) -> i64 {
+        if self.is_test {
+            return 0;
+        }
+        let (wall, own) = (wall_micros(), self.now());
+        let size = i64::try_from(wall.abs_diff(own)).unwrap_or(i64::MAX);
+        if wall >= own { size } else { -size }
+    }
+
     /// Moves a test clock, never backwards. A real one stays as it is.
     pub fn set(&self, micros: Micros) {
         if self.is_test {

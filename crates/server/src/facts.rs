@@ -51,6 +51,10 @@ impl Process for Facts {
         self.clock.steps()
     }
 
+    fn wall_offset_micros(&self) -> i64 {
+        self.clock.wall_offset_micros()
+    }
+
     fn operating_system(&self) -> String {
         let name = rustix::system::uname();
         let text = |words: &std::ffi::CStr| words.to_string_lossy().into_owned();

@@ -345,6 +345,10 @@ impl Process for Nowhere {
         0
     }
 
+    fn wall_offset_micros(&self) -> i64 {
+        0
+    }
+
     fn operating_system(&self) -> String {
         "simulated".to_owned()
     }

@@ -26,6 +26,7 @@ mod index;
 mod key_words;
 mod locate;
 mod need;
+mod pick;
 mod policies;
 mod record;
 mod records;

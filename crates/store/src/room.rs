@@ -83,7 +83,7 @@ impl Room {
     }
 
     /// A number below `bound` (at least 1), from a xorshift generator: unpredictability is not needed, repetition is.
-    fn below(&mut self, bound: u32) -> u32 {
+    pub(crate) fn below(&mut self, bound: u32) -> u32 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;

@@ -86,6 +86,9 @@ impl Process for NoProcess {
     fn clock_steps(&self) -> u64 {
         0
     }
+    fn wall_offset_micros(&self) -> i64 {
+        0
+    }
     fn operating_system(&self) -> String {
         "Linux".to_owned()
     }
