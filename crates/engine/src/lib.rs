@@ -11,11 +11,13 @@
 //!
 //! **Invariant:** nothing here knows of tokio, sockets or a clock; a test of the workspace checks that.
 
+mod acl;
 pub mod all;
 mod arguments;
 pub mod bounds;
 pub mod call;
 pub mod command;
+mod config_commands;
 mod connection;
 pub mod core;
 pub mod counters;
@@ -29,7 +31,11 @@ pub mod glob;
 mod info;
 mod introspect;
 pub mod keys;
+pub mod latency;
+mod later;
 mod limit_commands;
+mod memory_commands;
+mod object;
 pub mod parcel;
 pub mod policy_memo;
 pub mod registry;
@@ -37,5 +43,9 @@ pub mod route;
 mod server_commands;
 pub mod session;
 pub mod settings;
+pub mod shared;
+pub mod slowlog;
 mod table;
 mod throttle;
+pub mod timing;
+pub mod tunables;

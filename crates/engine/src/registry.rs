@@ -24,7 +24,9 @@ pub struct Entry {
     pub route: Route,
     /// Whether it may run before AUTH.
     pub before_auth: bool,
-    /// What runs it, if that is a function of its key's core.
+    /// Whether it lacks the flag `fast`: such commands are always timed.
+    pub is_slow: bool,
+    /// What runs it, if that is a function of its key's core and it is flagged as fast.
     pub run: Option<KeyFn>,
     arguments_min: usize,
     arguments_max: usize,
@@ -45,7 +47,7 @@ impl Entry {
     fn new(command: &'static Command, index: usize) -> Entry {
         let wanted = usize::from(command.arity.unsigned_abs());
         let run = match command.handler {
-            Handler::Key(run) => Some(run),
+            Handler::Key(run) if command.flags.has(Flags::FAST) => Some(run),
             _ => None,
         };
         Entry {
@@ -53,6 +55,7 @@ impl Entry {
             index,
             route: command.route,
             before_auth: command.flags.has(Flags::NO_AUTH),
+            is_slow: !command.flags.has(Flags::FAST),
             run,
             arguments_min: wanted,
             arguments_max: if command.arity < 0 { usize::MAX } else { wanted },
