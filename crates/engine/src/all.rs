@@ -320,7 +320,7 @@ fn charge_groups(core: &mut Core, groups: &[Group<'_>], now: Micros, keep_undo: 
         return Ok((false, decisions, UndoLog::default()));
     }
     // Without a bound on memory nothing can be refused from here on, so that nothing need be kept for a way back.
-    let keep = keep_undo || core.settings.memory_max_bytes > 0;
+    let keep = keep_undo || core.store.memory_max() > 0;
     let mut log = UndoLog::default();
     for (group, change) in groups.iter().zip(&changes) {
         if *change == Change::Keep {

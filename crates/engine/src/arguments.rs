@@ -97,6 +97,45 @@ pub const SCAN: &[Argument] = &[
 ];
 /// KEYS.
 pub const PATTERN: &[Argument] = &[plain("pattern", ArgumentKind::Pattern)];
+/// CONFIG SET.
+pub const SETTINGS: &[Argument] = &[many(plain(
+    "data",
+    ArgumentKind::Block(&[plain("parameter", ArgumentKind::Text), plain("value", ArgumentKind::Text)]),
+))];
+/// SLOWLOG GET.
+pub const COUNT: &[Argument] = &[optional(plain("count", ArgumentKind::Integer))];
+/// LATENCY HISTORY and GRAPH.
+pub const EVENT: &[Argument] = &[plain("event", ArgumentKind::Text)];
+/// LATENCY RESET.
+pub const EVENTS: &[Argument] = &[optional(many(plain("event", ArgumentKind::Text)))];
+/// ACL GETUSER and the like.
+pub const USER: &[Argument] = &[plain("username", ArgumentKind::Text)];
+/// ACL DELUSER.
+pub const USERS: &[Argument] = &[many(plain("username", ArgumentKind::Text))];
+/// ACL SETUSER.
+pub const USER_RULES: &[Argument] =
+    &[plain("username", ArgumentKind::Text), optional(many(plain("rule", ArgumentKind::Text)))];
+/// ACL CAT.
+pub const CATEGORY: &[Argument] = &[optional(plain("category", ArgumentKind::Text))];
+/// ACL GENPASS.
+pub const BITS: &[Argument] = &[optional(plain("bits", ArgumentKind::Integer))];
+/// ACL LOG.
+pub const ACL_LOG: &[Argument] = &[optional(plain(
+    "operation",
+    ArgumentKind::OneOf(&[plain("count", ArgumentKind::Integer), word("RESET", "reset")]),
+))];
+/// ACL DRYRUN.
+pub const USER_CALL: &[Argument] = &[
+    plain("username", ArgumentKind::Text),
+    plain("command", ArgumentKind::Text),
+    optional(many(plain("arg", ArgumentKind::Text))),
+];
+/// REPLICAOF and SLAVEOF.
+pub const PRIMARY: &[Argument] = &[plain("host", ArgumentKind::Text), plain("port", ArgumentKind::Integer)];
+/// BGSAVE.
+pub const SCHEDULE: &[Argument] = &[optional(word("SCHEDULE", "schedule"))];
+/// WAIT.
+pub const WAIT: &[Argument] = &[plain("numreplicas", ArgumentKind::Integer), plain("timeout", ArgumentKind::Integer)];
 /// CONFIG GET.
 pub const PATTERNS: &[Argument] = &[many(plain("parameter", ArgumentKind::Text))];
 /// FLUSHDB and FLUSHALL.

@@ -3,10 +3,14 @@
 use crate::command::Handler;
 use crate::counters::Counters;
 use crate::failure::Failure;
+use crate::latency::Latency;
 use crate::policy_memo::PolicyMemo;
 use crate::registry::{Entry, Registry, registry};
 use crate::session::{Client, Session};
 use crate::settings::Settings;
+use crate::slowlog::Slowlog;
+use crate::timing::Timing;
+use crate::tunables::Tunable;
 use crate::{call::Call, effect::Effect};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -45,6 +49,12 @@ pub struct Core {
     pub cores: u16,
     /// The policies that calls named last.
     pub memo: PolicyMemo,
+    /// How long commands take.
+    pub timing: Timing,
+    /// The slow log of this core's clients.
+    pub slowlog: Slowlog,
+    /// Latency samples of what this core ran.
+    pub latency: Latency,
     registry: &'static Registry,
 }
 
@@ -54,6 +64,8 @@ impl Core {
         let (index, cores) = (parts.store.core, parts.store.cores);
         let registry = registry();
         let counters = parts.counters.get(usize::from(index)).cloned();
+        let timing = Timing::new(&parts.settings.tunables);
+        let slowlog = Slowlog::new(parts.settings.tunables.count(Tunable::SlowlogMaxLen));
         Core {
             store: Store::new(parts.store),
             settings: parts.settings,
@@ -65,6 +77,9 @@ impl Core {
             index,
             cores,
             memo: PolicyMemo::default(),
+            timing,
+            slowlog,
+            latency: Latency::default(),
             registry,
         }
     }
@@ -77,15 +92,38 @@ impl Core {
     /// Runs a command that travels to its key, on the core that owns it.
     #[inline(always)]
     pub fn run_key(&mut self, entry: &Entry, call: &Call<'_>, reply: &mut Reply<'_>) {
-        self.counters.ran(entry.index);
         match entry.run {
-            Some(run) => run(self, call, reply),
-            None => self.run_whole(entry, call, reply),
+            Some(run) => {
+                self.counters.ran(entry.index);
+                run(self, call, reply);
+                if reply.has_error() {
+                    self.counters.failed(entry.index, reply.error_code());
+                }
+            }
+            None => self.run_uncommon(entry, call, reply),
+        }
+    }
+
+    /// Runs what [`Core::run_key`] does not call directly: it is timed if its flags or the settings say so.
+    #[inline(never)]
+    fn run_uncommon(&mut self, entry: &Entry, call: &Call<'_>, reply: &mut Reply<'_>) {
+        if self.timing.times(entry) {
+            self.run_key_timed(entry, call, reply);
+        } else {
+            self.run_key_untimed(entry, call, reply);
+        }
+    }
+
+    /// Runs and counts a command on its keys' core.
+    pub(crate) fn run_key_untimed(&mut self, entry: &Entry, call: &Call<'_>, reply: &mut Reply<'_>) {
+        self.counters.ran(entry.index);
+        self.run_whole(entry, call, reply);
+        if reply.has_error() {
+            self.counters.failed(entry.index, reply.error_code());
         }
     }
 
     /// Runs a command for several keys that all lie on this core.
-    #[inline(never)]
     fn run_whole(&mut self, entry: &Entry, call: &Call<'_>, reply: &mut Reply<'_>) {
         match entry.command.handler {
             Handler::Key(run) => run(self, call, reply),
@@ -104,10 +142,28 @@ impl Core {
 
     /// Runs a command that needs no key, with the session that sent it.
     pub fn run_session(&mut self, entry: &Entry, session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
+        if self.timing.times(entry) {
+            self.run_session_timed(entry, session, call, reply);
+        } else {
+            self.run_session_untimed(entry, session, call, reply);
+        }
+    }
+
+    /// Runs and counts a session's command.
+    pub(crate) fn run_session_untimed(
+        &mut self,
+        entry: &Entry,
+        session: &mut Session,
+        call: &Call<'_>,
+        reply: &mut Reply<'_>,
+    ) {
         self.counters.ran(entry.index);
         match entry.command.handler {
             Handler::Session(run) => run(self, session, call, reply),
             _ => reply.error("ERR internal error: command took a wrong route"),
+        }
+        if reply.has_error() {
+            self.counters.failed(entry.index, reply.error_code());
         }
     }
 

@@ -52,19 +52,43 @@ macro_rules! counters {
             pub allowed: [Counter; 5],
             /// Denied calls by algorithm.
             pub denied: [Counter; 5],
-            /// Calls by command, in the order of [`crate::table::rows`].
+            /// Calls by command, in the order of [`crate::registry::rows`].
             pub commands: Box<[Counter]>,
+            /// Microseconds by command, of the calls that were timed.
+            pub command_micros: Box<[Counter]>,
+            /// Calls by command that were answered with an error.
+            pub commands_failed: Box<[Counter]>,
+            /// Calls by command that were refused before they ran.
+            pub commands_rejected: Box<[Counter]>,
+            /// Error replies by code, in the order of [`ERROR_CODES`].
+            pub errors: [Counter; ERROR_CODES.len()],
         }
 
         impl Counters {
             /// All zero, for a table of `commands` commands.
             pub fn new(commands: usize) -> Counters {
+                let each_command = || (0..commands).map(|_| Counter::default()).collect();
                 Counters {
                     $($field: Counter::default(),)+
                     allowed: Default::default(),
                     denied: Default::default(),
-                    commands: (0..commands).map(|_| Counter::default()).collect(),
+                    commands: each_command(),
+                    command_micros: each_command(),
+                    commands_failed: each_command(),
+                    commands_rejected: each_command(),
+                    errors: Default::default(),
                 }
+            }
+
+            /// Sets everything to zero but the gauges. Only by the owning core.
+            pub fn reset(&self) {
+                $(if Kind::$kind != Kind::Gauge {
+                    self.$field.set(0);
+                })+
+                let arrays = [&self.allowed[..], &self.denied, &self.errors];
+                let by_command = [&self.commands, &self.command_micros, &self.commands_failed, &self.commands_rejected];
+                let cells = arrays.into_iter().chain(by_command.into_iter().map(|cells| &cells[..])).flatten();
+                cells.for_each(|cell| cell.set(0));
             }
 
             /// Name, help, kind and value of each plain counter, in the order of their declaration.
@@ -133,7 +157,56 @@ counters! {
     store_longest_step_us: Largest,
 }
 
+/// The codes of error replies that are counted each by itself; the last stands for all others.
+pub const ERROR_CODES: [&str; 16] = [
+    "ERR",
+    "WRONGTYPE",
+    "OOM",
+    "BUSY",
+    "NOAUTH",
+    "WRONGPASS",
+    "NOPROTO",
+    "NOPERM",
+    "EXECABORT",
+    "CROSSSLOT",
+    "READONLY",
+    "NOREPLICAS",
+    "MOVED",
+    "CLUSTERDOWN",
+    "DENIED",
+    "other",
+];
+
 impl Counters {
+    /// Counts an error reply by its text or its code.
+    #[cold]
+    pub fn replied_error(&self, text: &[u8]) {
+        self.error_replies.add(1);
+        let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
+        let place = ERROR_CODES.iter().position(|known| known.as_bytes() == code).unwrap_or(ERROR_CODES.len() - 1);
+        if let Some(counter) = self.errors.get(place) {
+            counter.add(1);
+        }
+    }
+
+    /// Counts a command in row `index` that ran and was answered with an error of this text or code.
+    #[cold]
+    pub fn failed(&self, index: usize, text: &[u8]) {
+        self.replied_error(text);
+        if let Some(counter) = self.commands_failed.get(index) {
+            counter.add(1);
+        }
+    }
+
+    /// Counts a command in row `index` that was refused, with this text, before it ran.
+    #[cold]
+    pub fn rejected(&self, index: usize, text: &str) {
+        self.replied_error(text.as_bytes());
+        if let Some(counter) = self.commands_rejected.get(index) {
+            counter.add(1);
+        }
+    }
+
     /// Counts a decision.
     #[inline]
     pub fn decided(&self, algorithm: Algorithm, allowed: bool) {

@@ -2,7 +2,7 @@
 
 use crate::call::Call;
 use crate::core::Core;
-use crate::counters::{ALGORITHMS, Counter, Merged};
+use crate::counters::{ALGORITHMS, Counter, Counters, ERROR_CODES, Merged};
 use crate::session::Session;
 use crate::settings::{REDIS_VERSION, TOLLGATE_VERSION};
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use tollgate_resp::Reply;
 type Section = (&'static str, fn(&mut String, &Core, &Call<'_>));
 
 /// In the order of INFO without arguments.
-const SECTIONS: [Section; 10] = [
+const SECTIONS: [Section; 12] = [
     ("Server", server),
     ("Clients", clients),
     ("Memory", memory),
@@ -19,6 +19,8 @@ const SECTIONS: [Section; 10] = [
     ("Stats", stats),
     ("Replication", replication),
     ("CPU", cpu),
+    ("Modules", modules),
+    ("Errorstats", error_stats),
     ("Cluster", cluster),
     ("Keyspace", keyspace),
     ("Ratelimit", ratelimit),
@@ -71,8 +73,10 @@ fn server(text: &mut String, core: &Core, call: &Call<'_>) {
     line(text, "tollgate_cores", core.cores);
     line(text, "os", settings.process.operating_system());
     line(text, "arch_bits", usize::BITS);
+    line(text, "monotonic_clock", "POSIX clock_gettime");
     line(text, "multiplexing_api", "epoll");
     line(text, "process_id", settings.process_id);
+    line(text, "process_supervised", "no");
     line(text, "run_id", &settings.run_id);
     line(text, "tcp_port", settings.port);
     line(text, "server_time_usec", call.now);
@@ -89,40 +93,57 @@ fn clients(text: &mut String, core: &Core, _call: &Call<'_>) {
     line(text, "maxclients", core.settings.clients_max);
     line(text, "blocked_clients", 0);
     line(text, "tracking_clients", 0);
+    line(text, "clients_in_timeout_table", 0);
 }
 
 fn memory(text: &mut String, core: &Core, _call: &Call<'_>) {
     let used = total(core, |counters| &counters.memory_used_bytes);
-    line(text, "used_memory", used);
-    line(text, "used_memory_human", human(used));
-    line(text, "used_memory_rss", core.settings.process.resident_bytes());
+    let resident = core.settings.process.resident_bytes();
+    let peak = core.settings.shared.memory_peak_bytes(used);
+    let machine = core.settings.process.machine_memory_bytes();
+    let max = core.settings.tunables.memory_max_bytes();
+    size(text, "used_memory", used);
+    size(text, "used_memory_rss", resident);
+    size(text, "used_memory_peak", peak);
+    line(text, "used_memory_peak_perc", format_args!("{}%", hundredths(used.saturating_mul(100), peak)));
     line(text, "used_memory_dataset", used);
-    line(text, "maxmemory", core.settings.memory_max_bytes);
-    line(text, "maxmemory_human", human(core.settings.memory_max_bytes));
-    line(text, "maxmemory_policy", core.settings.memory_policy);
+    if machine > 0 {
+        size(text, "total_system_memory", machine);
+    }
+    size(text, "maxmemory", max);
+    line(text, "maxmemory_policy", core.settings.tunables.policy_name());
+    line(text, "mem_fragmentation_ratio", hundredths(resident, used));
+    line(text, "mem_fragmentation_bytes", i128::from(resident) - i128::from(used));
+    line(text, "mem_allocator", "libc");
     let longest = Merged(&core.all_counters).largest(|counters| &counters.store_longest_step_us);
     line(text, "store_longest_step_us", longest);
 }
 
 fn persistence(text: &mut String, _core: &Core, _call: &Call<'_>) {
-    line(text, "loading", 0);
-    line(text, "rdb_bgsave_in_progress", 0);
-    line(text, "aof_enabled", 0);
-    line(text, "aof_rewrite_in_progress", 0);
+    for field in ["loading", "async_loading", "rdb_bgsave_in_progress", "aof_enabled", "aof_rewrite_in_progress"] {
+        line(text, field, 0);
+    }
 }
 
 fn stats(text: &mut String, core: &Core, _call: &Call<'_>) {
+    let shared = &core.settings.shared;
+    let (input, output) = shared.bytes_per_second();
     line(text, "total_connections_received", total(core, |counters| &counters.connections_accepted));
     line(text, "total_commands_processed", total(core, |counters| &counters.commands_processed));
-    line(text, "instantaneous_ops_per_sec", 0);
+    line(text, "instantaneous_ops_per_sec", shared.commands_per_second());
     line(text, "total_net_input_bytes", total(core, |counters| &counters.net_input_bytes));
     line(text, "total_net_output_bytes", total(core, |counters| &counters.net_output_bytes));
+    line(text, "instantaneous_input_kbps", hundredths(input, 1024));
+    line(text, "instantaneous_output_kbps", hundredths(output, 1024));
     line(text, "rejected_connections", total(core, |counters| &counters.connections_rejected));
     line(text, "expired_keys", total(core, |counters| &counters.expired_keys));
     line(text, "evicted_keys", total(core, |counters| &counters.evicted_keys));
     line(text, "evicted_units", total(core, |counters| &counters.evicted_units));
     line(text, "keyspace_hits", total(core, |counters| &counters.keyspace_hits));
     line(text, "keyspace_misses", total(core, |counters| &counters.keyspace_misses));
+    for field in ["pubsub_channels", "pubsub_patterns", "latest_fork_usec", "total_forks"] {
+        line(text, field, 0);
+    }
     line(text, "total_error_replies", total(core, |counters| &counters.error_replies));
     line(text, "acl_access_denied_auth", total(core, |counters| &counters.auth_failures));
     line(text, "client_output_buffer_limit_disconnections", total(core, |c| &c.output_limit_disconnections));
@@ -139,14 +160,32 @@ fn stats(text: &mut String, core: &Core, _call: &Call<'_>) {
 fn replication(text: &mut String, core: &Core, _call: &Call<'_>) {
     line(text, "role", "master");
     line(text, "connected_slaves", 0);
+    line(text, "master_failover_state", "no-failover");
     line(text, "master_replid", &core.settings.run_id);
+    line(text, "master_replid2", "0".repeat(40));
     line(text, "master_repl_offset", 0);
+    line(text, "second_repl_offset", -1);
+    for field in ["active", "size", "first_byte_offset", "histlen"] {
+        line(text, &format!("repl_backlog_{field}"), 0);
+    }
 }
 
 fn cpu(text: &mut String, core: &Core, _call: &Call<'_>) {
     let (user, system) = core.settings.process.cpu_micros();
-    for (field, micros) in [("used_cpu_sys", system), ("used_cpu_user", user)] {
-        line(text, field, format_args!("{}.{:06}", micros / 1_000_000, micros % 1_000_000));
+    for (field, micros) in [("sys", system), ("user", user), ("sys_children", 0), ("user_children", 0)] {
+        let seconds = format_args!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+        line(text, &format!("used_cpu_{field}"), seconds);
+    }
+}
+
+fn modules(_text: &mut String, _core: &Core, _call: &Call<'_>) {}
+
+fn error_stats(text: &mut String, core: &Core, _call: &Call<'_>) {
+    for (index, code) in ERROR_CODES.iter().enumerate() {
+        let count = sum_at(core, index, |counters| &counters.errors);
+        if count > 0 {
+            line(text, &format!("errorstat_{code}"), format_args!("count={count}"));
+        }
     }
 }
 
@@ -165,25 +204,46 @@ fn keyspace(text: &mut String, core: &Core, _call: &Call<'_>) {
 fn ratelimit(text: &mut String, core: &Core, _call: &Call<'_>) {
     for (index, algorithm) in ALGORITHMS.iter().enumerate() {
         let word = algorithm.word().to_lowercase();
-        let sum = |of: fn(&crate::counters::Counters) -> &[Counter; 5]| {
-            let cells = core.all_counters.iter().filter_map(|counters| of(counters).get(index));
-            cells.map(Counter::get).fold(0, u64::wrapping_add)
-        };
-        line(text, &format!("{word}_allowed"), sum(|counters| &counters.allowed));
-        line(text, &format!("{word}_denied"), sum(|counters| &counters.denied));
+        line(text, &format!("{word}_allowed"), sum_at(core, index, |counters| &counters.allowed));
+        line(text, &format!("{word}_denied"), sum_at(core, index, |counters| &counters.denied));
     }
     line(text, "undone_charges", total(core, |counters| &counters.undone_charges));
     line(text, "oom_replies", total(core, |counters| &counters.oom_replies));
 }
 
+/// Calls that were not timed (those of fast commands, mostly) add nothing to `usec`.
 fn command_stats(text: &mut String, core: &Core, _call: &Call<'_>) {
     for (index, command) in crate::registry::rows().iter().enumerate() {
-        let cells = core.all_counters.iter().filter_map(|counters| counters.commands.get(index));
-        let calls = cells.map(Counter::get).fold(0, u64::wrapping_add);
-        if calls > 0 {
-            line(text, &format!("cmdstat_{}", command.name), format_args!("calls={calls}"));
+        let calls = sum_at(core, index, |counters| &counters.commands);
+        let micros = sum_at(core, index, |counters| &counters.command_micros);
+        let rejected = sum_at(core, index, |counters| &counters.commands_rejected);
+        let failed = sum_at(core, index, |counters| &counters.commands_failed);
+        if calls > 0 || rejected > 0 {
+            let mean = hundredths(micros, calls);
+            let stats = format!(
+                "calls={calls},usec={micros},usec_per_call={mean},rejected_calls={rejected},failed_calls={failed}"
+            );
+            line(text, &format!("cmdstat_{}", command.name), stats);
         }
     }
+}
+
+/// The sum over all cores of one of a row of counters.
+fn sum_at(core: &Core, index: usize, of: fn(&Counters) -> &[Counter]) -> u64 {
+    let cells = core.all_counters.iter().filter_map(|counters| of(counters).get(index));
+    cells.map(Counter::get).fold(0, u64::wrapping_add)
+}
+
+/// A size in bytes, and again for people.
+fn size(text: &mut String, field: &str, bytes: u64) {
+    line(text, field, bytes);
+    line(text, &format!("{field}_human"), human(bytes));
+}
+
+/// A quotient with two decimals, rounded down; 0.00 of nothing.
+fn hundredths(part: u64, whole: u64) -> String {
+    let hundredths = (u128::from(part) * 100).checked_div(u128::from(whole)).unwrap_or(0);
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
 /// A size as Redis writes it: `1.50M`.

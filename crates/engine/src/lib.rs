@@ -11,11 +11,13 @@
 //!
 //! **Invariant:** nothing here knows of tokio, sockets or a clock; a test of the workspace checks that.
 
+mod acl;
 pub mod all;
 mod arguments;
 pub mod bounds;
 pub mod call;
 pub mod command;
+mod config_commands;
 mod connection;
 pub mod core;
 pub mod counters;
@@ -35,9 +37,13 @@ mod increx_options;
 mod info;
 mod introspect;
 pub mod keys;
+pub mod latency;
+mod later;
 mod limit_commands;
+mod memory_commands;
 mod moving;
 mod numbers;
+mod object;
 pub mod parcel;
 pub mod policy_memo;
 mod random_key;
@@ -48,8 +54,12 @@ pub mod session;
 mod set;
 pub mod settings;
 mod several;
+pub mod shared;
+pub mod slowlog;
 pub mod steps;
 mod table;
 mod throttle;
+pub mod timing;
 pub mod transaction;
+pub mod tunables;
 mod values;

@@ -84,15 +84,14 @@ fn answer(core: &Core, decision: Result<Decision, Failure>, reply: &mut Reply<'_
     }
 }
 
-/// Counts a refusal.
+/// Counts a refusal for memory. The error reply is counted where the command ends.
 pub fn count_refusal(core: &Core, failure: &Failure) {
-    core.counters.error_replies.add(1);
     if *failure == Failure::OutOfMemory {
         core.counters.oom_replies.add(1);
     }
 }
 
-/// Answers a refusal and counts it.
+/// Answers a refusal, and counts it if it is one for memory.
 pub fn refuse(core: &Core, failure: &Failure, reply: &mut Reply<'_>) {
     count_refusal(core, failure);
     reply.error(&failure.to_string());

@@ -26,7 +26,9 @@ pub struct Entry {
     pub before_auth: bool,
     /// Whether a batch ends with it: it may change how what follows is read, run or answered.
     pub ends_batch: bool,
-    /// What runs it, if that is a function of its key's core.
+    /// Whether it lacks the flag `fast`: such commands are always timed.
+    pub is_slow: bool,
+    /// What runs it, if that is a function of its key's core and it is flagged as fast.
     pub run: Option<KeyFn>,
     arguments_min: usize,
     arguments_max: usize,
@@ -47,7 +49,7 @@ impl Entry {
     fn new(command: &'static Command, index: usize) -> Entry {
         let wanted = usize::from(command.arity.unsigned_abs());
         let run = match command.handler {
-            Handler::Key(run) => Some(run),
+            Handler::Key(run) if command.flags.has(Flags::FAST) => Some(run),
             _ => None,
         };
         Entry {
@@ -57,6 +59,7 @@ impl Entry {
             before_auth: command.flags.has(Flags::NO_AUTH),
             // Just the commands that may come before AUTH are those that change who the client is.
             ends_batch: command.flags.has(Flags::NO_AUTH) || command.flags.has(Flags::ENDS_BATCH),
+            is_slow: !command.flags.has(Flags::FAST),
             run,
             arguments_min: wanted,
             arguments_max: if command.arity < 0 { usize::MAX } else { wanted },

@@ -1,10 +1,9 @@
-//! Commands about the server: CONFIG GET, TIME, SHUTDOWN, CLUSTER KEYSLOT, RL.CLOCK.
+//! Commands about the server: TIME, SHUTDOWN, CLUSTER KEYSLOT, RL.CLOCK.
 
 use crate::bounds::CLOCK_MICROS_MAX;
 use crate::call::Call;
 use crate::core::Core;
 use crate::effect::Effect;
-use crate::glob::Glob;
 use crate::limit_commands::integer;
 use crate::session::Session;
 use tollgate_limits::{parse_duration, parse_instant};
@@ -12,21 +11,6 @@ use tollgate_resp::{Reply, printable};
 use tollgate_store::slot_of;
 
 const SECOND_MICROS: u64 = 1_000_000;
-
-/// CONFIG GET pattern [pattern ...].
-pub fn config_get(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
-    let Some(globs) = call.args.iter().skip(2).map(|p| Glob::new(&p.to_ascii_lowercase())).collect::<Option<Vec<_>>>()
-    else {
-        return reply.error("ERR pattern is too long");
-    };
-    let fits = |name: &str| globs.iter().any(|glob| glob.is_match(name.as_bytes()));
-    let found: Vec<_> = core.settings.parameters.iter().filter(|(name, _)| fits(name)).collect();
-    reply.map(found.len());
-    for (name, value) in found {
-        reply.bulk_str(name);
-        reply.bulk_str(value);
-    }
-}
 
 /// TIME: unix seconds and microseconds of the core's time.
 pub fn time(_core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {

@@ -1,5 +1,7 @@
-//! What all cores of a process share and none changes: configuration and facts, given by the shell.
+//! What all cores of a process share: configuration and facts, given by the shell, and what of it can change.
 
+use crate::shared::Shared;
+use crate::tunables::Tunables;
 use std::fmt;
 
 /// Facts about the process that only the operating system knows. The shell asks it; the engine only shows the answers.
@@ -17,25 +19,40 @@ pub trait Process: Send + Sync {
     fn wall_offset_micros(&self) -> i64;
     /// The operating system, as `uname` names it.
     fn operating_system(&self) -> String;
+    /// Memory of the machine in bytes; 0 if that is not known.
+    fn machine_memory_bytes(&self) -> u64 {
+        0
+    }
+    /// Fills `bytes` with what nobody can guess. False, and nothing is said of what they hold, if it cannot.
+    fn fill_random(&self, _bytes: &mut [u8]) -> bool {
+        false
+    }
+    /// Brings the values that differ from those in the configuration file into it.
+    ///
+    /// # Errors
+    /// Why that cannot be, in Redis's words where it has some. The file is as it was then.
+    fn rewrite_config(&self, _tunables: &Tunables) -> Result<(), String> {
+        Err("The server is running without a config file".to_owned())
+    }
 }
 
 /// Says whether a password is the right one, in a time that tells nothing about it.
 pub type PasswordCheck = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
-/// Shared and unchanging.
+/// Shared by all cores; only `tunables` and `shared` change.
 pub struct Settings {
     /// `None`: no password is asked for.
     pub password: Option<PasswordCheck>,
-    /// What CONFIG GET knows, by name.
+    /// What CONFIG GET knows, by name. Where a tunable has the same name, that is what holds.
     pub parameters: Vec<(String, String)>,
     /// The top of RL.LOG's limit.
     pub log_limit_max: u64,
     /// Whether RL.CLOCK may move the time.
     pub test_clock: bool,
-    /// Bound per core in bytes times cores; 0: none.
-    pub memory_max_bytes: u64,
-    /// `noeviction` or `evict-least`.
-    pub memory_policy: &'static str,
+    /// What CONFIG SET changes.
+    pub tunables: Tunables,
+    /// What the cores write together.
+    pub shared: Shared,
     /// The most clients.
     pub clients_max: u64,
     /// The TCP port.

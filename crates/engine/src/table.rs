@@ -4,8 +4,9 @@ use crate::arguments as args;
 use crate::command::{Command, Flags, Handler, Keys, Route};
 use crate::transaction::Control;
 use crate::{
-    connection, expiry, explain, increx, info, introspect, keys, limit_commands as limits, moving, numbers, random_key,
-    server_commands as server, set, several, throttle, values,
+    acl, config_commands as config, connection, expiry, explain, increx, info, introspect, keys, latency, later,
+    limit_commands as limits, memory_commands as memory, moving, numbers, object, random_key,
+    server_commands as server, set, several, slowlog, throttle, values,
 };
 
 const SINCE: &str = "0.1.0";
@@ -91,6 +92,23 @@ const TRANSACTION: Command = Command {
 
 /// A command about the server.
 const SERVER: Command = Command { flags: ALWAYS, categories: &["@slow"], group: "server", ..ROW };
+
+/// A command for administrators.
+const ADMINISTRATION: Command = Command { flags: ADMIN, categories: &["@admin", "@slow", "@dangerous"], ..SERVER };
+
+/// HELP of a container.
+const HELP: Command =
+    Command { arity: 2, summary: "The subcommands.", handler: Handler::Session(introspect::container_help), ..SERVER };
+
+/// A command that only a cluster can carry out.
+const CLUSTER_ONLY: Command = Command {
+    arity: 1,
+    categories: &["@fast", "@connection"],
+    flags: Flags::FAST.with(ALWAYS),
+    group: "cluster",
+    handler: Handler::Session(later::cluster_only),
+    ..SERVER
+};
 
 /// All rows.
 pub const COMMANDS: &[Command] = &[
@@ -723,6 +741,80 @@ pub const COMMANDS: &[Command] = &[
         subcommands: CLUSTER,
         ..SERVER
     },
+    Command { name: "slowlog", arity: -2, summary: "The commands that took longest.", subcommands: SLOWLOG, ..SERVER },
+    Command { name: "latency", arity: -2, summary: "When commands took long.", subcommands: LATENCY, ..SERVER },
+    Command {
+        name: "object",
+        arity: -2,
+        group: "generic",
+        summary: "How values are kept.",
+        subcommands: OBJECT,
+        ..SERVER
+    },
+    Command { name: "acl", arity: -2, summary: "About users.", subcommands: ACL, ..SERVER },
+    Command {
+        name: "role",
+        arity: 1,
+        flags: Flags::FAST.with(ADMIN),
+        categories: &["@admin", "@fast", "@dangerous"],
+        summary: "Primary or replica, and whose: here always a primary without replicas.",
+        handler: Handler::Session(later::role),
+        ..SERVER
+    },
+    Command { name: "readonly", summary: "Needs a cluster: an error that says so.", ..CLUSTER_ONLY },
+    Command { name: "readwrite", summary: "Needs a cluster: an error that says so.", ..CLUSTER_ONLY },
+    Command { name: "asking", summary: "Needs a cluster: an error that says so.", ..CLUSTER_ONLY },
+    Command {
+        name: "replicaof",
+        arity: 3,
+        summary: "Comes with replication: until then an error that says so.",
+        arguments: args::PRIMARY,
+        handler: Handler::Session(later::replication),
+        ..ADMINISTRATION
+    },
+    Command {
+        name: "slaveof",
+        arity: 3,
+        summary: "Comes with replication: until then an error that says so.",
+        arguments: args::PRIMARY,
+        handler: Handler::Session(later::replication),
+        ..ADMINISTRATION
+    },
+    Command {
+        name: "wait",
+        arity: 3,
+        flags: Flags::NONE,
+        categories: &["@slow", "@connection"],
+        group: "generic",
+        summary: "Comes with replication: until then an error that says so.",
+        arguments: args::WAIT,
+        handler: Handler::Session(later::replication),
+        ..SERVER
+    },
+    Command {
+        name: "save",
+        arity: 1,
+        summary: "Comes with snapshots: until then an error that says so.",
+        handler: Handler::Session(later::snapshots),
+        ..ADMINISTRATION
+    },
+    Command {
+        name: "bgsave",
+        arity: -1,
+        summary: "Comes with snapshots: until then an error that says so.",
+        arguments: args::SCHEDULE,
+        handler: Handler::Session(later::snapshots),
+        ..ADMINISTRATION
+    },
+    Command {
+        name: "lastsave",
+        arity: 1,
+        flags: Flags::FAST.with(ADMIN),
+        categories: &["@admin", "@fast", "@dangerous"],
+        summary: "Comes with snapshots: until then an error that says so.",
+        handler: Handler::Session(later::snapshots),
+        ..SERVER
+    },
 ];
 
 const CLIENT: &[Command] = &[
@@ -841,8 +933,34 @@ const CONFIG: &[Command] = &[
         categories: &["@admin", "@slow", "@dangerous"],
         summary: "Parameters whose names match the patterns.",
         arguments: args::PATTERNS,
-        handler: Handler::Session(server::config_get),
+        handler: Handler::Session(config::get),
         ..SERVER
+    },
+    Command {
+        name: "config|set",
+        arity: -4,
+        route: Route::Every,
+        summary: "Changes parameters while the server runs, all that are named or none.",
+        complexity: "O(N) with N the parameters",
+        arguments: args::SETTINGS,
+        handler: Handler::Spread(config::set_part, config::set_merge),
+        ..ADMINISTRATION
+    },
+    Command {
+        name: "config|resetstat",
+        arity: 2,
+        route: Route::Every,
+        summary: "Sets the counters of INFO to zero.",
+        handler: Handler::Spread(config::reset_part, slowlog::ok_merge),
+        ..ADMINISTRATION
+    },
+    Command {
+        name: "config|rewrite",
+        arity: 2,
+        route: Route::Process,
+        summary: "Brings parameters that differ from those in the configuration file into it.",
+        handler: Handler::Session(config::rewrite),
+        ..ADMINISTRATION
     },
     Command {
         name: "config|help",
@@ -887,10 +1005,269 @@ const MEMORY: &[Command] = &[
         ..SERVER
     },
     Command {
+        name: "memory|stats",
+        arity: 2,
+        route: Route::Every,
+        summary: "What memory is used for.",
+        handler: Handler::Spread(memory::held_part, memory::stats_merge),
+        ..SERVER
+    },
+    Command {
+        name: "memory|doctor",
+        arity: 2,
+        route: Route::Every,
+        summary: "What to look at about memory, in words.",
+        handler: Handler::Spread(memory::held_part, memory::doctor_merge),
+        ..SERVER
+    },
+    Command {
+        name: "memory|purge",
+        arity: 2,
+        summary: "Does nothing: memory goes back to the system by itself.",
+        handler: Handler::Session(memory::purge),
+        ..SERVER
+    },
+    Command {
+        name: "memory|malloc-stats",
+        arity: 2,
+        summary: "Says that the allocator has no report of its own.",
+        handler: Handler::Session(memory::malloc_stats),
+        ..SERVER
+    },
+    Command {
         name: "memory|help",
         arity: 2,
         summary: "The subcommands.",
         handler: Handler::Session(introspect::container_help),
         ..SERVER
     },
+];
+
+const SLOWLOG: &[Command] = &[
+    Command {
+        name: "slowlog|get",
+        arity: -2,
+        route: Route::Every,
+        summary: "Commands that took long, newest first: number, time, microseconds, arguments, client, name.",
+        complexity: "O(N) with N the entries",
+        arguments: args::COUNT,
+        handler: Handler::Spread(slowlog::get_part, slowlog::get_merge),
+        ..ADMINISTRATION
+    },
+    Command {
+        name: "slowlog|len",
+        arity: 2,
+        route: Route::Every,
+        summary: "How many commands the log holds.",
+        handler: Handler::Spread(slowlog::len_part, slowlog::len_merge),
+        ..ADMINISTRATION
+    },
+    Command {
+        name: "slowlog|reset",
+        arity: 2,
+        route: Route::Every,
+        summary: "Empties the log.",
+        complexity: "O(N) with N the entries",
+        handler: Handler::Spread(slowlog::reset_part, slowlog::ok_merge),
+        ..ADMINISTRATION
+    },
+    Command { name: "slowlog|help", ..HELP },
+];
+
+const LATENCY: &[Command] = &[
+    Command {
+        name: "latency|latest",
+        arity: 2,
+        route: Route::Every,
+        summary: "The last sample of each event, and the longest ever.",
+        handler: Handler::Spread(latency::look_part, latency::latest_merge),
+        ..ADMINISTRATION
+    },
+    Command {
+        name: "latency|history",
+        arity: 3,
+        route: Route::Every,
+        summary: "The samples of an event.",
+        arguments: args::EVENT,
+        handler: Handler::Spread(latency::look_part, latency::history_merge),
+        ..ADMINISTRATION
+    },
+    Command {
+        name: "latency|reset",
+        arity: -2,
+        route: Route::Every,
+        summary: "Forgets the samples of some events, or of all.",
+        arguments: args::EVENTS,
+        handler: Handler::Spread(latency::reset_part, latency::reset_merge),
+        ..ADMINISTRATION
+    },
+    Command {
+        name: "latency|graph",
+        arity: 3,
+        route: Route::Every,
+        summary: "The samples of an event as bars.",
+        arguments: args::EVENT,
+        handler: Handler::Spread(latency::look_part, latency::graph_merge),
+        ..ADMINISTRATION
+    },
+    Command {
+        name: "latency|doctor",
+        arity: 2,
+        route: Route::Every,
+        summary: "What the samples say, in words.",
+        handler: Handler::Spread(latency::look_part, latency::doctor_merge),
+        ..ADMINISTRATION
+    },
+    Command { name: "latency|help", ..HELP },
+];
+
+const OBJECT: &[Command] = &[
+    Command {
+        name: "object|encoding",
+        arity: 3,
+        flags: Flags::READONLY,
+        keys: Keys::SECOND,
+        route: Route::Keys,
+        categories: &["@keyspace", "@read", "@slow"],
+        group: "generic",
+        summary: "How a key's value is kept.",
+        arguments: args::KEY,
+        handler: Handler::Key(object::encoding),
+        ..SERVER
+    },
+    Command {
+        name: "object|refcount",
+        arity: 3,
+        flags: Flags::READONLY,
+        keys: Keys::SECOND,
+        route: Route::Keys,
+        categories: &["@keyspace", "@read", "@slow"],
+        group: "generic",
+        summary: "References to a key's value: always one.",
+        arguments: args::KEY,
+        handler: Handler::Key(object::refcount),
+        ..SERVER
+    },
+    Command {
+        name: "object|idletime",
+        arity: 3,
+        flags: Flags::READONLY,
+        keys: Keys::SECOND,
+        route: Route::Keys,
+        categories: &["@keyspace", "@read", "@slow"],
+        group: "generic",
+        summary: "Not tracked: an error that says so.",
+        arguments: args::KEY,
+        handler: Handler::Key(object::idletime),
+        ..SERVER
+    },
+    Command {
+        name: "object|freq",
+        arity: 3,
+        flags: Flags::READONLY,
+        keys: Keys::SECOND,
+        route: Route::Keys,
+        categories: &["@keyspace", "@read", "@slow"],
+        group: "generic",
+        summary: "Not tracked: an error that says so.",
+        arguments: args::KEY,
+        handler: Handler::Key(object::freq),
+        ..SERVER
+    },
+    Command { name: "object|help", group: "generic", ..HELP },
+];
+
+const ACL: &[Command] = &[
+    Command {
+        name: "acl|whoami",
+        arity: 2,
+        summary: "This connection's user.",
+        handler: Handler::Session(acl::whoami),
+        ..SERVER
+    },
+    Command {
+        name: "acl|users",
+        arity: 2,
+        summary: "The names of all users.",
+        handler: Handler::Session(acl::users),
+        ..ADMINISTRATION
+    },
+    Command {
+        name: "acl|list",
+        arity: 2,
+        summary: "All users with their rules.",
+        handler: Handler::Session(acl::list),
+        ..ADMINISTRATION
+    },
+    Command {
+        name: "acl|getuser",
+        arity: 3,
+        summary: "What a user may do.",
+        arguments: args::USER,
+        handler: Handler::Session(acl::getuser),
+        ..ADMINISTRATION
+    },
+    Command {
+        name: "acl|cat",
+        arity: -2,
+        summary: "The categories of commands, or the commands of one.",
+        arguments: args::CATEGORY,
+        handler: Handler::Session(acl::cat),
+        ..SERVER
+    },
+    Command {
+        name: "acl|genpass",
+        arity: -2,
+        summary: "A random password.",
+        arguments: args::BITS,
+        handler: Handler::Session(acl::genpass),
+        ..SERVER
+    },
+    Command {
+        name: "acl|setuser",
+        arity: -3,
+        summary: "Comes with users beside `default`: until then an error that says so.",
+        arguments: args::USER_RULES,
+        handler: Handler::Session(acl::not_yet),
+        ..ADMINISTRATION
+    },
+    Command {
+        name: "acl|deluser",
+        arity: -3,
+        summary: "Comes with users beside `default`: until then an error that says so.",
+        arguments: args::USERS,
+        handler: Handler::Session(acl::not_yet),
+        ..ADMINISTRATION
+    },
+    Command {
+        name: "acl|load",
+        arity: 2,
+        summary: "Comes with users beside `default`: until then an error that says so.",
+        handler: Handler::Session(acl::not_yet),
+        ..ADMINISTRATION
+    },
+    Command {
+        name: "acl|save",
+        arity: 2,
+        summary: "Comes with users beside `default`: until then an error that says so.",
+        handler: Handler::Session(acl::not_yet),
+        ..ADMINISTRATION
+    },
+    Command {
+        name: "acl|log",
+        arity: -2,
+        summary: "Comes with users beside `default`: until then an error that says so.",
+        arguments: args::ACL_LOG,
+        handler: Handler::Session(acl::not_yet),
+        ..ADMINISTRATION
+    },
+    Command {
+        name: "acl|dryrun",
+        arity: -4,
+        summary: "Comes with users beside `default`: until then an error that says so.",
+        arguments: args::USER_CALL,
+        handler: Handler::Session(acl::not_yet),
+        ..ADMINISTRATION
+    },
+    Command { name: "acl|help", ..HELP },
 ];

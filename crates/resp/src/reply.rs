@@ -24,13 +24,15 @@ pub enum Protocol {
 pub struct Reply<'a> {
     out: &'a mut Vec<u8>,
     protocol: Protocol,
+    /// Where the text of the last error begins; 0, where none can begin, before the first.
+    error_at: usize,
 }
 
 impl<'a> Reply<'a> {
     /// A writer that appends to `out`.
     #[inline(always)]
     pub fn new(out: &'a mut Vec<u8>, protocol: Protocol) -> Reply<'a> {
-        Reply { out, protocol }
+        Reply { out, protocol, error_at: 0 }
     }
 
     /// The protocol that is written.
@@ -51,7 +53,20 @@ impl<'a> Reply<'a> {
     /// An error; `text` is the whole of it with its code (`ERR no such key`). Control characters become spaces, so
     /// that nothing a client sent can start a line of its own, and what lies beyond 1 KiB is cut off.
     pub fn error(&mut self, text: &str) {
+        self.error_at = self.out.len() + 1;
         self.line(b'-', text);
+    }
+
+    /// Whether an error was written.
+    #[inline(always)]
+    pub fn has_error(&self) -> bool {
+        self.error_at > 0
+    }
+
+    /// The code of the last error that was written, such as `ERR`. Empty if there is none.
+    pub fn error_code(&self) -> &[u8] {
+        let text = self.out.get(self.error_at..).filter(|_| self.has_error()).unwrap_or_default();
+        text.split(|byte| matches!(byte, b' ' | b'\r')).next().unwrap_or_default()
     }
 
     /// An integer.

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tollgate_engine::tunables::Tunable;
 
 /// After a failed accept (no file descriptors left, mostly) the next try waits this long.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -159,7 +160,9 @@ fn refuse<S: Stream>(worker: &Rc<Worker>, mut stream: S, text: &'static [u8]) {
 fn prepare(worker: &Worker, stream: &TcpStream) {
     // Neither can fail in a way that keeps the connection from being served.
     let _ = stream.set_nodelay(true);
-    if let Some(interval) = worker.hub.config.keepalive {
+    let seconds = worker.hub.settings.tunables.count(Tunable::TcpKeepalive);
+    if seconds > 0 {
+        let interval = Duration::from_secs(seconds);
         let keepalive = TcpKeepalive::new().with_time(interval).with_interval(interval / 3).with_retries(3);
         let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
     }

@@ -47,6 +47,9 @@ const LINGER_TIME: Duration = Duration::from_millis(500);
 const LINGER_TIME_STOPPING: Duration = Duration::from_millis(100);
 const LINGER_BYTES_MAX: usize = 1024 * 1024;
 
+/// The number of no core.
+const NO_CORE: u16 = u16::MAX;
+
 /// Where a client is.
 #[derive(Clone, Debug)]
 pub struct Peer {
@@ -225,7 +228,7 @@ impl<S: Stream> Connection<S> {
     fn deadline(&self) -> Option<Instant> {
         let authentication = (!self.session.authenticated).then(|| self.unauthenticated_since + AUTHENTICATION_TIME);
         let partial = self.partial_since.map(|since| since + PARTIAL_COMMAND_TIME);
-        let idle = self.worker.hub.config.idle_timeout.map(|timeout| Instant::now() + timeout);
+        let idle = self.worker.idle_timeout().map(|timeout| Instant::now() + timeout);
         [authentication, partial, idle].into_iter().flatten().min()
     }
 
@@ -278,7 +281,7 @@ impl<S: Stream> Connection<S> {
     fn refuse_early(&mut self, name: &[u8]) {
         if let Some(text) = self.worker.dispatcher.refuse_early(name, &self.session) {
             self.parser.discard();
-            self.worker.core.borrow().counters.error_replies.add(1);
+            self.worker.core.borrow().counters.replied_error(text.as_bytes());
             Reply::new(&mut self.outbox.bytes, self.session.protocol).error(text);
         }
     }
@@ -331,6 +334,8 @@ impl<S: Stream> Connection<S> {
         let worker = self.worker.clone();
         let now = worker.now();
         let mut core = worker.core.borrow_mut();
+        // Where fast commands are timed too, no core is the one whose commands run without a look at the clock.
+        let own = if core.timing.times_fast() { NO_CORE } else { core.index };
         if next == 0 {
             core.counters.batches.add(1);
             self.session.client.active.set(now);
@@ -346,15 +351,21 @@ impl<S: Stream> Connection<S> {
                 continue;
             };
             if let Err(text) = may_run(ready.entry, &self.session) {
-                self.answer_error(&core, text);
+                core.counters.rejected(ready.entry.index, text);
+                Reply::new(&mut self.outbox.bytes, self.session.protocol).error(text);
                 next += 1;
                 continue;
             }
             match ready.way {
-                Way::To(to) if to == core.index => {
+                Way::To(to) if to == own => {
                     let call = Call { args: batch.args(buffer, item), at: ready.at, now };
                     let mut reply = Reply::new(&mut self.outbox.bytes, self.session.protocol);
                     core.run_key(ready.entry, &call, &mut reply);
+                }
+                Way::To(to) if to == core.index => {
+                    let call = Call { args: batch.args(buffer, item), at: ready.at, now };
+                    let mut reply = Reply::new(&mut self.outbox.bytes, self.session.protocol);
+                    core.run_key_timed(ready.entry, &call, &mut reply);
                 }
                 Way::To(to) => {
                     let protocol = self.session.protocol;
@@ -381,13 +392,14 @@ impl<S: Stream> Connection<S> {
         if let Some(ready) = next.checked_sub(1).and_then(|last| batch.items.get(last)).and_then(Item::ready) {
             self.session.client.last_command.set(ready.entry.command.name);
         }
+        core.sign_slow(&self.session.client);
         core.publish();
         next
     }
 
     #[cold]
     fn answer_error(&mut self, core: &Core, text: &str) {
-        core.counters.error_replies.add(1);
+        core.counters.replied_error(text.as_bytes());
         Reply::new(&mut self.outbox.bytes, self.session.protocol).error(text);
     }
 
@@ -472,7 +484,8 @@ impl<S: Stream> Connection<S> {
         let mut refusal = Vec::new();
         Reply::new(&mut refusal, self.session.protocol).error(BUSY);
         self.outbox.assemble(&answered, &refusal);
-        for (core, parcel) in answered {
+        for (core, mut parcel) in answered {
+            worker.keep_slow(&mut parcel, &self.session.client);
             worker.free_room(core);
             worker.give_parcel(parcel);
         }
@@ -492,14 +505,14 @@ impl<S: Stream> Connection<S> {
     pub(crate) async fn run_barrier(&mut self, ready: Ready, args: Args<'_>) {
         self.session.client.last_command.set(ready.entry.command.name);
         let protocol = self.session.protocol;
-        match ready.way {
-            Way::Process => {
-                let worker = self.worker.clone();
-                let call = Call { args, at: ready.at, now: worker.now() };
-                return self.run_session(&mut worker.core.borrow_mut(), ready.entry, &call);
-            }
-            Way::Transaction => return self.control(ready.entry, args).await,
-            _ => {}
+        if ready.way == Way::Transaction {
+            return self.control(ready.entry, args).await;
+        }
+        let (begun, start) = (self.worker.begin(&ready), self.outbox.bytes.len());
+        if ready.way == Way::Process {
+            let worker = self.worker.clone();
+            let call = Call { args, at: ready.at, now: worker.now() };
+            self.run_session(&mut worker.core.borrow_mut(), ready.entry, &call);
         }
         let mut reply = Reply::new(&mut self.outbox.bytes, protocol);
         match ready.way {
@@ -510,6 +523,8 @@ impl<S: Stream> Connection<S> {
             Way::Steps => spread::in_steps(&self.worker, &ready, args, &mut reply).await,
             Way::Process | Way::Transaction | Way::To(_) | Way::Here => {}
         }
+        let reply = self.outbox.bytes.get(start..).unwrap_or_default();
+        self.worker.end(&ready, args, begun, reply, &self.session.client);
     }
 
     /// Writes the outbox. A timer is made only where the socket does not take all of it at once.
@@ -524,7 +539,7 @@ impl<S: Stream> Connection<S> {
         let mut written = at_once.await?;
         while written < bytes.len() {
             let stalled = Instant::now() + UNREAD_OUTPUT_TIME;
-            let idle = self.worker.hub.config.idle_timeout.map(|timeout| Instant::now() + timeout);
+            let idle = self.worker.idle_timeout().map(|timeout| Instant::now() + timeout);
             let authentication = self.unauthenticated_since + AUTHENTICATION_TIME;
             let authentication = (!self.session.authenticated).then_some(authentication);
             let deadline = [idle, authentication].into_iter().flatten().fold(stalled, Instant::min);

@@ -1,16 +1,20 @@
 //! What the operating system knows of this process, for INFO and /metrics.
 
 use crate::clock::boot_micros;
+use crate::config;
 use crate::hub::SharedClock;
 use rustix::param::page_size;
 use std::fs;
+use std::path::PathBuf;
 use tollgate_engine::settings::Process;
+use tollgate_engine::tunables::Tunables;
 
 /// The facts of this process.
 #[derive(Debug)]
 pub struct Facts {
     started_micros: u64,
     clock: SharedClock,
+    config_file: Option<PathBuf>,
 }
 
 /// Kernel ticks a second of the times in /proc, fixed on Linux.
@@ -19,9 +23,9 @@ const TICKS_PER_SECOND: u64 = 100;
 const STAT_USER_FIELD: usize = 11;
 
 impl Facts {
-    /// Of a process that starts now.
-    pub fn new(clock: SharedClock) -> Facts {
-        Facts { started_micros: boot_micros(), clock }
+    /// Of a process that starts now, with this configuration file.
+    pub fn new(clock: SharedClock, config_file: Option<PathBuf>) -> Facts {
+        Facts { started_micros: boot_micros(), clock, config_file }
     }
 }
 
@@ -53,6 +57,26 @@ impl Process for Facts {
 
     fn wall_offset_micros(&self) -> i64 {
         self.clock.wall_offset_micros()
+    }
+
+    fn machine_memory_bytes(&self) -> u64 {
+        let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap_or_default();
+        let kibibytes = line.split_whitespace().next().and_then(|number| number.parse::<u64>().ok());
+        kibibytes.unwrap_or(0).saturating_mul(1024)
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) -> bool {
+        let length = bytes.len();
+        let filled = rustix::rand::getrandom(bytes, rustix::rand::GetRandomFlags::empty());
+        filled.is_ok_and(|filled| filled == length)
+    }
+
+    fn rewrite_config(&self, tunables: &Tunables) -> Result<(), String> {
+        match &self.config_file {
+            Some(path) => config::rewrite(path, tunables),
+            None => Err("The server is running without a config file".to_owned()),
+        }
     }
 
     fn operating_system(&self) -> String {

@@ -28,6 +28,7 @@ pub mod logging;
 mod outbox;
 mod postman;
 mod run;
+mod slow;
 mod spread;
 mod stream;
 mod transaction;

@@ -22,7 +22,9 @@ use tollgate_engine::core::{Core, Parts};
 use tollgate_engine::counters::{Counters, Merged};
 use tollgate_engine::registry::rows;
 use tollgate_engine::settings::{Settings, TOLLGATE_VERSION};
-use tollgate_store::{Eviction, StoreConfig};
+use tollgate_engine::shared::Shared;
+use tollgate_engine::tunables::{Tunable, Tunables};
+use tollgate_store::StoreConfig;
 
 /// How often a core sweeps and publishes.
 const TICK: Duration = Duration::from_millis(100);
@@ -121,18 +123,29 @@ fn settings(config: &Config, clients_max: usize, port: u16, clock: SharedClock) 
         parameters: config.parameters().into_iter().map(owned).collect(),
         log_limit_max: config.log_limit_max,
         test_clock: config.test_clock,
-        memory_max_bytes: config.memory_max_bytes,
-        memory_policy: match config.eviction {
-            Eviction::NoEviction => "noeviction",
-            Eviction::EvictLeast => "evict-least",
-        },
+        tunables: tunables(config),
+        shared: Shared::default(),
         clients_max: u64::try_from(clients_max).unwrap_or(u64::MAX),
         port,
         run_id: run_id()?,
         process_id: std::process::id(),
-        config_file: String::new(),
-        process: Box::new(Facts::new(clock)),
+        config_file: config.file.as_ref().map(|path| path.display().to_string()).unwrap_or_default(),
+        process: Box::new(Facts::new(clock, config.file.clone())),
     })
+}
+
+/// What CONFIG SET can change, as it is at the start.
+fn tunables(config: &Config) -> Tunables {
+    let seconds = |time: Option<Duration>| i64::try_from(time.map_or(0, |time| time.as_secs())).unwrap_or(i64::MAX);
+    let tunables = Tunables::default();
+    tunables.set_memory_max_bytes(config.memory_max_bytes);
+    tunables.set_eviction(config.eviction);
+    tunables.set(Tunable::Timeout, seconds(config.idle_timeout));
+    tunables.set(Tunable::TcpKeepalive, seconds(config.keepalive));
+    tunables.set(Tunable::SlowlogLogSlowerThan, config.slowlog_log_slower_than);
+    tunables.set(Tunable::SlowlogMaxLen, config.slowlog_max_len);
+    tunables.set(Tunable::LatencyMonitorThreshold, config.latency_monitor_threshold);
+    tunables
 }
 
 fn run_id() -> io::Result<String> {
@@ -170,7 +183,7 @@ fn metrics(hub: &Hub) -> String {
     let depth: usize = (0..hub.mesh.cores()).map(|core| hub.mesh.depth(core)).sum();
     let gauges = [
         ("resident_memory_bytes", "Resident memory of the process.", process.resident_bytes()),
-        ("memory_max_bytes", "The bound on memory for keys; 0 is none.", hub.settings.memory_max_bytes),
+        ("memory_max_bytes", "The bound on memory for keys; 0 is none.", hub.settings.tunables.memory_max_bytes()),
         ("uptime_seconds", "Seconds since the process started.", process.uptime_seconds()),
         ("clock_steps", "Steps of the wall clock seen since start.", process.clock_steps()),
         ("mailbox_messages", "Messages that wait for a core.", u64::try_from(depth).unwrap_or(0)),
@@ -289,6 +302,7 @@ async fn serve(start: Start) {
     let parts = Parts { settings: hub.settings.clone(), counters: hub.counters.clone(), store };
     let mut core = Core::new(parts);
     core.store.set_step_meter(boot_micros);
+    core.timing.set_clock(boot_micros);
     let worker = Rc::new(Worker::new(core, hub.clone()));
     let mut stopping = hub.stopping();
     let mut tasks = vec![tokio::task::spawn_local(postman::deliver(worker.clone()))];
@@ -322,6 +336,10 @@ async fn tick(worker: Rc<Worker>) {
         if worker.index == 0 && worker.hub.clock.watch_for_steps() {
             tracing::warn!("the wall clock was stepped; limits go on undisturbed");
         }
+        if worker.index == 0 {
+            worker.hub.settings.shared.sample(&worker.hub.counters, boot_micros());
+        }
+        worker.core.borrow_mut().follow_tunables();
         let keys = worker.core.borrow().store.len();
         let mut left = usize::try_from(keys / TICKS_PER_SWEEP).unwrap_or(usize::MAX).saturating_add(SWEEP_STEP);
         while left > 0 {

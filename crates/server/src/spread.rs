@@ -110,7 +110,6 @@ pub async fn all_or_nothing(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, 
     let mut plan = match AllPlan::new(&settings, &hasher, cores, args) {
         Ok(plan) => plan,
         Err(failure) => {
-            worker.core.borrow().counters.error_replies.add(1);
             return reply.error(&failure.to_string());
         }
     };

@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use tollgate_engine::core::Core;
 use tollgate_engine::dispatch::Dispatcher;
 use tollgate_engine::parcel::Parcel;
+use tollgate_engine::tunables::Tunable;
 use tollgate_limits::Micros;
 
 /// How long a connection waits for room in a lane before it answers BUSY.
@@ -94,6 +95,12 @@ impl Worker {
     #[inline]
     pub fn now(&self) -> Micros {
         self.hub.clock.now()
+    }
+
+    /// How long a client may be silent, as the settings say now. `None`: for ever.
+    pub fn idle_timeout(&self) -> Option<Duration> {
+        let seconds = self.hub.settings.tunables.count(Tunable::Timeout);
+        (seconds > 0).then(|| Duration::from_secs(seconds))
     }
 
     /// Whether connections must end after what they run now.

@@ -16,6 +16,7 @@ use tollgate_engine::core::{Core, Parts};
 use tollgate_engine::counters::Counters;
 use tollgate_engine::dispatch::Dispatcher;
 use tollgate_engine::settings::{Process, Settings};
+use tollgate_engine::tunables::Tunables;
 use tollgate_store::{Hasher, StoreConfig};
 
 /// The longest pause between two batches of a client, in microseconds.
@@ -309,13 +310,16 @@ fn store_config(plan: &Plan, core: u16) -> StoreConfig {
 }
 
 fn settings(plan: &Plan) -> Settings {
+    let tunables = Tunables::default();
+    tunables.set_memory_max_bytes(plan.memory_max_bytes * u64::from(plan.cores));
+    tunables.set_eviction(plan.eviction);
     Settings {
         password: None,
         parameters: Vec::new(),
         log_limit_max: LOG_LIMIT_MAX_DEFAULT,
         test_clock: false,
-        memory_max_bytes: plan.memory_max_bytes * u64::from(plan.cores),
-        memory_policy: if plan.evicts() { "evict-least" } else { "noeviction" },
+        tunables,
+        shared: Default::default(),
         clients_max: 10_000,
         port: 6379,
         run_id: "0".repeat(40),

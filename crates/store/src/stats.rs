@@ -3,6 +3,8 @@
 //! The problem: the store has no clock, yet its longest uninterrupted step must be known. The idea: whoever has a clock
 //! lends it as a plain function, which is called only around maintenance.
 
+use crate::store::Store;
+
 /// Counts since the store was made, and sizes as they are now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
@@ -36,6 +38,14 @@ pub struct StoreStats {
     pub record_bytes: u64,
     /// Bytes of all logs now.
     pub body_bytes: u64,
+}
+
+impl Store {
+    /// Sets to zero what only counts up, and the longest step: CONFIG RESETSTAT. Sizes stay.
+    pub fn reset_counts(&mut self) {
+        self.stats = StoreStats { keys: self.stats.keys, ..StoreStats::default() };
+        self.meter.longest_us = 0;
+    }
 }
 
 /// Times steps with a lent clock.

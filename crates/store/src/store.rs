@@ -454,6 +454,11 @@ impl Store {
         self.room.memory_max_bytes = bytes;
     }
 
+    /// The memory bound in bytes; 0 is none.
+    pub fn memory_max(&self) -> u64 {
+        self.room.memory_max_bytes
+    }
+
     /// Sets what happens at the memory bound.
     pub fn set_eviction(&mut self, eviction: Eviction) {
         self.room.eviction = eviction;

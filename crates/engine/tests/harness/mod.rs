@@ -26,6 +26,7 @@ use tollgate_engine::registry::rows;
 use tollgate_engine::session::{Client, Session};
 use tollgate_engine::settings::{PasswordCheck, Process, Settings};
 use tollgate_engine::steps::{PlanFn, run_order};
+use tollgate_engine::tunables::Tunables;
 use tollgate_limits::Micros;
 use tollgate_resp::{Args, Protocol, Reply, Span};
 use tollgate_store::{Eviction, Hasher, StoreConfig};
@@ -329,6 +330,9 @@ fn slices(fragments: &[Vec<u8>]) -> Vec<&[u8]> {
 }
 
 fn settings(setup: &Setup) -> Settings {
+    let tunables = Tunables::default();
+    tunables.set_memory_max_bytes(setup.memory_max_bytes);
+    tunables.set_eviction(setup.eviction);
     let parameters = [("maxmemory", "0"), ("port", "6379"), ("databases", "1")];
     let password =
         setup.password.map(|password| -> PasswordCheck { Box::new(move |given| given == password.as_bytes()) });
@@ -337,8 +341,8 @@ fn settings(setup: &Setup) -> Settings {
         parameters: parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
         log_limit_max: setup.log_limit_max,
         test_clock: setup.test_clock,
-        memory_max_bytes: setup.memory_max_bytes,
-        memory_policy: "noeviction",
+        tunables,
+        shared: Default::default(),
         clients_max: 10_000,
         port: 6379,
         run_id: "0123456789abcdef0123456789abcdef01234567".to_owned(),

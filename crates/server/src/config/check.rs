@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tollgate_engine::tunables::Tunable;
+
 use super::error::{ConfigError, ConfigErrors, Source, quoted};
 use super::raw::{Loaded, RawSettings};
 use super::setting::{self, Setting};
@@ -59,6 +61,9 @@ impl Checker<'_> {
         let log_limit_max = self.parsed(&setting::LOG_LIMIT_MAX, |text| {
             value::number(text).filter(|limit| (1..=10_000_000).contains(limit))
         });
+        let slower_than = self.parsed(&setting::SLOWLOG_LOG_SLOWER_THAN, tunable(Tunable::SlowlogLogSlowerThan));
+        let slowlog_max_len = self.parsed(&setting::SLOWLOG_MAX_LEN, tunable(Tunable::SlowlogMaxLen));
+        let latency = self.parsed(&setting::LATENCY_MONITOR_THRESHOLD, tunable(Tunable::LatencyMonitorThreshold));
         let dir = self.parsed(&setting::DIR, |text| Some((!text.is_empty()).then(|| PathBuf::from(text))));
         let cores = self.parsed(&setting::CORES, |text| {
             if text.is_empty() { Some(cpus.len().clamp(1, CORES_MAX)) } else { count_between(1, CORES_MAX)(text) }
@@ -88,8 +93,12 @@ impl Checker<'_> {
             keepalive: keepalive?,
             bulk_bytes_max: bulk_bytes_max?,
             log_limit_max: log_limit_max?,
+            slowlog_log_slower_than: slower_than?,
+            slowlog_max_len: slowlog_max_len?,
+            latency_monitor_threshold: latency?,
             log_level: log_level?,
             log_format: log_format?,
+            file: None,
         })
     }
 
@@ -190,6 +199,11 @@ fn seconds_up_to(most: u64) -> impl Fn(&str) -> Option<Option<Duration>> {
         let seconds = value::number(text).filter(|&seconds| seconds <= most)?;
         Some((seconds > 0).then(|| Duration::from_secs(seconds)))
     }
+}
+
+/// What CONFIG SET takes too.
+fn tunable(tunable: Tunable) -> impl Fn(&str) -> Option<i64> {
+    move |text| tunable.parse(text.as_bytes()).ok()
 }
 
 fn bulk_bytes(text: &str) -> Option<usize> {

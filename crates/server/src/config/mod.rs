@@ -19,6 +19,7 @@ mod check;
 mod error;
 mod password;
 mod raw;
+mod rewrite;
 mod setting;
 mod show;
 mod value;
@@ -30,6 +31,7 @@ use std::time::Duration;
 pub use error::{ConfigError, ConfigErrors};
 pub use password::PasswordHash;
 pub use raw::{Loaded, ServeArguments};
+pub(crate) use rewrite::rewrite;
 pub use setting::{SETTINGS, Setting};
 pub use tollgate_store::Eviction;
 
@@ -79,10 +81,18 @@ pub struct Config {
     pub bulk_bytes_max: usize,
     /// The largest `limit` that RL.LOG takes: one entry of memory is kept for each admitted unit.
     pub log_limit_max: u64,
+    /// Microseconds from which on a command is in the slow log; -1 is none.
+    pub slowlog_log_slower_than: i64,
+    /// The most entries of the slow log.
+    pub slowlog_max_len: i64,
+    /// Milliseconds from which on a command is a latency sample; 0 is none.
+    pub latency_monitor_threshold: i64,
     /// Log lines of at least this weight are written.
     pub log_level: LogLevel,
     /// The shape of a log line.
     pub log_format: LogFormat,
+    /// The configuration file that was read, if any, by its whole path.
+    pub file: Option<PathBuf>,
 }
 
 /// How heavy a log line must be to be written.

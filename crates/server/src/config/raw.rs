@@ -57,12 +57,16 @@ impl ServeArguments {
     ) -> Result<Loaded, ConfigErrors> {
         let mut layers = Layers::default();
         let variables = layers.read_environment(environment);
-        if let Some(path) = self.config_file.clone().or(variables.config_file) {
-            layers.read_file(&path);
+        let path = self.config_file.clone().or(variables.config_file);
+        if let Some(path) = &path {
+            layers.read_file(path);
         }
         layers.settings.lay_over(variables.settings);
         layers.settings.lay_over(self.flags.clone());
-        check(&layers.settings, cpus, layers.errors, layers.notices)
+        let mut loaded = check(&layers.settings, cpus, layers.errors, layers.notices)?;
+        // The whole path, so that it stays the same file whatever the process's working directory becomes.
+        loaded.config.file = path.map(|path| path.canonicalize().unwrap_or(path));
+        Ok(loaded)
     }
 }
 
@@ -179,7 +183,7 @@ fn is_service_link(name: &str, value: &OsStr) -> bool {
     (name == PORT.variable() && is_url) || name.starts_with("TOLLGATE_PORT_") || name.starts_with("TOLLGATE_SERVICE_")
 }
 
-fn read_text(path: &Path) -> Result<String, String> {
+pub(super) fn read_text(path: &Path) -> Result<String, String> {
     let file = File::open(path).map_err(|error| format!("cannot be read: {error}"))?;
     let mut text = String::new();
     // One byte more than is allowed is asked for, so that a longer file is told from one of just this length.

@@ -27,7 +27,7 @@ impl Setting {
 }
 
 /// Every setting, in the order in which help and `--check-config` show them.
-pub const SETTINGS: [&Setting; 20] = [
+pub const SETTINGS: [&Setting; 23] = [
     &BIND,
     &PORT,
     &UNIX_SOCKET,
@@ -41,6 +41,9 @@ pub const SETTINGS: [&Setting; 20] = [
     &MAX_MEMORY,
     &MAX_MEMORY_POLICY,
     &LOG_LIMIT_MAX,
+    &SLOWLOG_LOG_SLOWER_THAN,
+    &SLOWLOG_MAX_LEN,
+    &LATENCY_MONITOR_THRESHOLD,
     &DIR,
     &CORES,
     &ADMIN_PORT,
@@ -155,6 +158,30 @@ pub(super) const LOG_LIMIT_MAX: Setting = Setting {
     default: "100000",
     allowed: "a whole number from 1 to 10000000",
     help: "Largest limit that RL.LOG takes: its memory grows with the limit",
+};
+
+pub(super) const SLOWLOG_LOG_SLOWER_THAN: Setting = Setting {
+    key: "slowlog-log-slower-than",
+    value_name: "MICROSECONDS",
+    default: "10000",
+    allowed: "whole microseconds (0: every command; -1: none)",
+    help: "Keep commands that take as long or longer in SLOWLOG; below 1000 fast commands are timed too; -1 keeps none",
+};
+
+pub(super) const SLOWLOG_MAX_LEN: Setting = Setting {
+    key: "slowlog-max-len",
+    value_name: "N",
+    default: "128",
+    allowed: "a whole number from 0 to 10000",
+    help: "Commands that SLOWLOG holds",
+};
+
+pub(super) const LATENCY_MONITOR_THRESHOLD: Setting = Setting {
+    key: "latency-monitor-threshold",
+    value_name: "MILLISECONDS",
+    default: "0",
+    allowed: "whole milliseconds (0: off)",
+    help: "Keep the times of commands that take as long or longer for LATENCY; 0 is off",
 };
 
 pub(super) const DIR: Setting = Setting {

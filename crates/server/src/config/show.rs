@@ -8,8 +8,16 @@ use super::setting::{self, Setting};
 use super::{Config, Eviction, LogFormat, LogLevel};
 
 /// What Redis has a setting for and this server always does in one way. Tools ask for these.
-const FIXED_PARAMETERS: [(&str, &str); 4] =
-    [("databases", "1"), ("appendonly", "no"), ("save", ""), ("cluster-enabled", "no")];
+const FIXED_PARAMETERS: [(&str, &str); 8] = [
+    ("databases", "1"),
+    ("appendonly", "no"),
+    ("save", ""),
+    ("cluster-enabled", "no"),
+    ("replica-read-only", "yes"),
+    ("slave-read-only", "yes"),
+    ("notify-keyspace-events", ""),
+    ("tls-port", "0"),
+];
 
 impl Config {
     /// Every setting under its name with its value, as `CONFIG GET` answers them: Redis's names for what Redis has,
@@ -60,6 +68,9 @@ impl Config {
             (&setting::MAX_MEMORY, Some(self.memory_max_bytes.to_string())),
             (&setting::MAX_MEMORY_POLICY, Some(self.eviction.name().to_owned())),
             (&setting::LOG_LIMIT_MAX, Some(self.log_limit_max.to_string())),
+            (&setting::SLOWLOG_LOG_SLOWER_THAN, Some(self.slowlog_log_slower_than.to_string())),
+            (&setting::SLOWLOG_MAX_LEN, Some(self.slowlog_max_len.to_string())),
+            (&setting::LATENCY_MONITOR_THRESHOLD, Some(self.latency_monitor_threshold.to_string())),
             (&setting::DIR, self.dir.as_ref().map(|path| path.display().to_string())),
             (&setting::CORES, Some(self.cores.to_string())),
             (&setting::ADMIN_PORT, Some(admin.port().to_string())),

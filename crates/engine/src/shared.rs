@@ -1,0 +1,119 @@
+//! What all cores of a process share and some write: the next number of the slow log, rates, the peak of memory.
+//!
+//! Nothing here is on the way of a call: numbers are taken by slow commands only, the rest is written at ticks.
+
+use crate::counters::{Counters, Merged};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Samples that a rate is the mean of: at a tick of 100 ms, those of the last 1.6 seconds, as in Redis.
+const SAMPLES: usize = 16;
+const SAMPLES_U128: u128 = 16;
+
+/// Shared by all cores of a process.
+#[derive(Debug, Default)]
+pub struct Shared {
+    next_slow_id: AtomicU64,
+    memory_peak_bytes: AtomicU64,
+    commands: Rate,
+    input_bytes: Rate,
+    output_bytes: Rate,
+}
+
+/// How fast a counter goes up. Written by one core, read by all.
+#[derive(Debug, Default)]
+struct Rate {
+    last_micros: AtomicU64,
+    last_total: AtomicU64,
+    next: AtomicU64,
+    per_second: [AtomicU64; SAMPLES],
+}
+
+impl Rate {
+    fn sample(&self, micros: u64, total: u64) {
+        let last_micros = self.last_micros.swap(micros, Ordering::Relaxed);
+        let last_total = self.last_total.swap(total, Ordering::Relaxed);
+        let elapsed = micros.saturating_sub(last_micros);
+        if last_micros == 0 || elapsed == 0 {
+            return;
+        }
+        // A total that went down was set to zero by CONFIG RESETSTAT: all of it is new.
+        let grown = total.checked_sub(last_total).unwrap_or(total);
+        let per_second = u128::from(grown) * 1_000_000 / u128::from(elapsed);
+        let place = usize::try_from(self.next.fetch_add(1, Ordering::Relaxed)).unwrap_or(0) % SAMPLES;
+        if let Some(cell) = self.per_second.get(place) {
+            cell.store(u64::try_from(per_second).unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
+    }
+
+    fn per_second(&self) -> u64 {
+        let cells = self.per_second.iter().map(|cell| u128::from(cell.load(Ordering::Relaxed)));
+        u64::try_from(cells.sum::<u128>() / SAMPLES_U128).unwrap_or(u64::MAX)
+    }
+}
+
+impl Shared {
+    /// A number for an entry of the slow log: unique in the process, growing.
+    pub fn next_slow_id(&self) -> u64 {
+        self.next_slow_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Takes a sample of what goes through the server. Called by one core at each tick, with a clock that never stands.
+    pub fn sample(&self, counters: &[Arc<Counters>], micros: u64) {
+        let merged = Merged(counters);
+        self.commands.sample(micros, merged.sum(|core| &core.commands_processed));
+        self.input_bytes.sample(micros, merged.sum(|core| &core.net_input_bytes));
+        self.output_bytes.sample(micros, merged.sum(|core| &core.net_output_bytes));
+        self.memory_peak_bytes(merged.sum(|core| &core.memory_used_bytes));
+    }
+
+    /// Commands a second, by the last samples.
+    pub fn commands_per_second(&self) -> u64 {
+        self.commands.per_second()
+    }
+
+    /// Bytes a second that clients sent and were sent, by the last samples.
+    pub fn bytes_per_second(&self) -> (u64, u64) {
+        (self.input_bytes.per_second(), self.output_bytes.per_second())
+    }
+
+    /// The most bytes that keys held, `now` included.
+    pub fn memory_peak_bytes(&self, now: u64) -> u64 {
+        self.memory_peak_bytes.fetch_max(now, Ordering::Relaxed).max(now)
+    }
+
+    /// Forgets the peak of memory.
+    pub fn reset_peak(&self) {
+        self.memory_peak_bytes.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_the_mean_of_its_samples() {
+        let rate = Rate::default();
+        assert_eq!(rate.per_second(), 0);
+        for tick in 1..=17 {
+            rate.sample(tick * 100_000, tick * 50);
+        }
+        assert_eq!(rate.per_second(), 500);
+        rate.sample(1_800_000, 0);
+        assert_eq!(rate.per_second(), 500 - 500 / 16 - 1, "a reset counts for nothing");
+        for tick in 19..40 {
+            rate.sample(tick * 100_000, 0);
+        }
+        assert_eq!(rate.per_second(), 0);
+    }
+
+    #[test]
+    fn numbers_grow_and_the_peak_stays() {
+        let shared = Shared::default();
+        assert_eq!([shared.next_slow_id(), shared.next_slow_id()], [0, 1]);
+        assert_eq!([5, 3, 7].map(|bytes| shared.memory_peak_bytes(bytes)), [5, 5, 7]);
+        shared.reset_peak();
+        assert_eq!(shared.memory_peak_bytes(2), 2);
+    }
+}
