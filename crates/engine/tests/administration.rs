@@ -166,7 +166,7 @@ fn a_slow_call_comes_home_with_its_parcel() {
     let (buffer, spans) = harness::packed(&words);
     let ready = node.dispatcher.prepare(tollgate_resp::Args::new(&buffer, &spans)).expect("it may run");
     let mut parcel = Parcel::default();
-    let job = NewJob { entry: ready.entry, task: Task::Run, at: ready.at, protocol: Protocol::Resp2, undo: None };
+    let job = NewJob { entry: ready.entry, task: Task::Run, at: ready.at, protocol: Protocol::Resp2, cargo: None };
     parcel.push(job, words.into_iter());
     let now = node.now;
     node.cores[1].run_parcel(&mut parcel, now);
