@@ -3,10 +3,9 @@
 A step is a command and what it must answer: a value, `Refused(code, word)` for an error that names `word`, or
 `Within(low, high)` for an integer. `Clock` moves the time, `Repeat` runs steps several times.
 
-Parts that join with the commands they need: in `wrong_type` those with SET, GET and INCR; in `expiry_instant` INCR on
-a key of PEXPIRE; in `two_owners_of_a_key` EXPIRE, PERSIST, SET, INCR and GET. `half_done_update` keeps what one
-running server shows; kill, restart, promotion and slot moves join with snapshots, replication and the cluster, and
-`replica_clock` joins with replication. `high_rate` and `window_phrase` count over many calls: see test_cases.py.
+Parts that join with the commands they need: `half_done_update` keeps what one running server shows; kill, restart,
+promotion and slot moves join with snapshots, replication and the cluster, and `replica_clock` joins with replication.
+`high_rate` and `window_phrase` count over many calls: see test_cases.py.
 """
 
 from dataclasses import dataclass
@@ -87,7 +86,20 @@ CASES = {
         ("RL.ALL other SLIDE 5 10 1 s TOKEN 5 1 1", Refused("WRONGTYPE")),
         ("EXISTS other", 0),
         ("RL.SLIDE s 5 10 PEEK", [1, 5, 4, 0, Within(1, 20_000)]),
+        *[(f"{words} s", Refused("WRONGTYPE")) for words in ("GET", "INCR", "STRLEN", "GETDEL", "PERSIST")],
+        *[(f"{words} s 0", Refused("WRONGTYPE")) for words in ("SET", "SETNX", "APPEND", "INCRBY", "EXPIRE")],
+        ("RL.SLIDE s 5 10 PEEK", [1, 5, 4, 0, Within(1, 20_000)]),
         ("TYPE s", "rl.slide"),
+        ("SET k hello EX 100", "OK"),
+        (["SET", "e", ""], "OK"),
+        ("CL.THROTTLE k 15 30 60", Refused("WRONGTYPE")),
+        ("RL.GET k", Refused("WRONGTYPE")),
+        ("RL.TOKEN e 5 1", Refused("WRONGTYPE")),
+        ("RL.ALL other SLIDE 5 10 1 k TOKEN 5 1 1", Refused("WRONGTYPE")),
+        ("EXISTS other", 0),
+        ("GET e", b""),
+        ("GET k", b"hello"),
+        ("PTTL k", 100_000),
         ("PING", PONG),
     ],
     "cost_above_capacity": [
@@ -139,6 +151,14 @@ CASES = {
         Clock("1us"),
         ("PTTL l", -2),
         ("RL.LOG l 1 1", [1, 1, 0, 0, 1000]),
+        ("INCRBY n 7", 7),
+        ("PEXPIRE n 1000", 1),
+        Clock("999999us"),
+        ("INCR n", 8),
+        ("PTTL n", 1),
+        Clock("1us"),
+        ("INCR n", 1),
+        ("PTTL n", -1),
     ],
     "long_idle": [
         ("RL.TOKEN k 1000000 1000000", [1, 1_000_000, 999_999, 0, 1]),
@@ -218,6 +238,8 @@ CASES = {
         Align(60),
         ("RL.SLIDE k 1 60", [1, 1, 0, 0, 120_000]),
         ("RL.TOKEN k 1 60", Refused("WRONGTYPE")),
+        *[(f"{words} k", Refused("WRONGTYPE")) for words in ("PERSIST", "INCR", "GET", "GETEX")],
+        *[(f"{words} k 1", Refused("WRONGTYPE")) for words in ("EXPIRE", "SET", "GETSET", "EXPIREAT")],
         ("RL.SLIDE k 1 60", [0, 1, 0, 60_001, 120_000]),
         ("TTL k", 120),
         ("TYPE k", "rl.slide"),

@@ -168,3 +168,54 @@ fn exponent_of(text: &[u8]) -> Option<i64> {
     let size = digits.iter().fold(0, append);
     Some(if negative { -size } else { size })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What INCRBYFLOAT answers, recorded from a Redis server.
+    const SUMS: &str = include_str!("../tests/data/float_sums.txt");
+
+    fn sum(stored: &str, added: &str) -> String {
+        let (Some(stored), Some(added)) = (Extended::parse(stored.as_bytes()), Extended::parse(added.as_bytes()))
+        else {
+            return "refused".to_owned();
+        };
+        let sum = stored.plus(added);
+        if sum.is_infinite() { "infinite".to_owned() } else { sum.text() }
+    }
+
+    #[test]
+    fn sums_are_those_of_redis() {
+        let lines: Vec<&str> = SUMS.lines().filter(|line| !line.starts_with('#')).collect();
+        assert!(lines.len() > 400);
+        for line in lines {
+            let [stored, added, answer] = line.split('|').collect::<Vec<_>>()[..] else { panic!("three: {line}") };
+            assert_eq!(sum(stored, added), answer, "{stored} + {added}");
+        }
+    }
+
+    #[test]
+    fn integers_are_written_as_integers() {
+        for value in [0, 1, -1, 42, i64::MAX, i64::MIN] {
+            assert_eq!(Extended::from(value).text(), value.to_string());
+            assert_eq!(Extended::parse(value.to_string().as_bytes()), Some(Extended::from(value)));
+        }
+    }
+
+    #[test]
+    fn the_largest_number_is_written_and_read_whole() {
+        let text = Extended::MAX.text();
+        assert_eq!((text.len(), &text[..10]), (4_933, "1189731495"));
+        assert_eq!(Extended::parse(text.as_bytes()), Some(Extended::MAX));
+        assert_eq!(Extended::infinite(true).text(), "-inf");
+    }
+
+    #[test]
+    fn texts_are_bounded() {
+        let long = |bytes: usize| format!("0.{}", "1".repeat(bytes - 2));
+        assert!(Extended::parse(long(TEXT_BYTES_MAX).as_bytes()).is_some());
+        assert!(Extended::parse(long(TEXT_BYTES_MAX + 1).as_bytes()).is_none());
+        assert!(Extended::parse(b"1\0").is_none() && Extended::parse(&[0xff; 40]).is_none());
+    }
+}

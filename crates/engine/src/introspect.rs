@@ -101,11 +101,12 @@ pub fn container_help(_core: &mut Core, _session: &mut Session, call: &Call<'_>,
 }
 
 /// What RL.HELP says below the commands.
-const HELP_NOTES: [&str; 7] = [
+const HELP_NOTES: [&str; 8] = [
     "RL.SLIDE, RL.TOKEN, RL.FIXED, RL.LOG, RL.LEAK answer: allowed, limit, remaining, retry_after_ms (0 if allowed, \
      -1: never), reset_after_ms. RL.LEAK, allowed: retry_after_ms is how long to hold the request.",
     "RL.ALL answers: allowed, index of the limit that decides, then five integers for each group.",
     "CL.THROTTLE answers: limited (1 or 0), limit, remaining, retry_after_s (-1 if not limited), reset_after_s.",
+    "THROTTLE answers: allowed (1 or 0), limit, remaining, reset_after_s, retry_after_s (0 if allowed, -1: never).",
     "COST n: units, 1 if not given. PEEK: answer, change nothing. PARTIAL: take as much of the cost as there is. \
      REFUND: give the cost back.",
     "Limits, capacities, costs: whole, 0 to 10^12.",

@@ -49,6 +49,8 @@ pub struct Setup {
     pub password: Option<&'static str>,
     pub test_clock: bool,
     pub log_limit_max: u64,
+    /// The wall clock minus the node's time.
+    pub wall_offset_micros: i64,
 }
 
 impl Default for Setup {
@@ -60,6 +62,7 @@ impl Default for Setup {
             password: None,
             test_clock: true,
             log_limit_max: 100_000,
+            wall_offset_micros: 0,
         }
     }
 }
@@ -72,7 +75,9 @@ pub struct Node {
     pub dispatcher: Dispatcher,
 }
 
-struct NoProcess;
+struct NoProcess {
+    wall_offset_micros: i64,
+}
 
 impl Process for NoProcess {
     fn resident_bytes(&self) -> u64 {
@@ -88,7 +93,7 @@ impl Process for NoProcess {
         0
     }
     fn wall_offset_micros(&self) -> i64 {
-        0
+        self.wall_offset_micros
     }
     fn operating_system(&self) -> String {
         "Linux".to_owned()
@@ -348,7 +353,7 @@ fn settings(setup: &Setup) -> Settings {
         run_id: "0123456789abcdef0123456789abcdef01234567".to_owned(),
         process_id: 42,
         config_file: String::new(),
-        process: Box::new(NoProcess),
+        process: Box::new(NoProcess { wall_offset_micros: setup.wall_offset_micros }),
     }
 }
 
