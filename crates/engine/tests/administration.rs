@@ -255,7 +255,7 @@ fn there_is_one_user() {
         ("ACL GETUSER default", open),
         ("ACL GETUSER nobody", "nil"),
         ("ACL CAT nope", "-ERR Unknown category 'nope'"),
-        ("ACL CAT a b", "-ERR unknown subcommand or wrong number of arguments for 'cat'. Try ACL HELP."),
+        ("ACL CAT a b", "-ERR unknown subcommand or wrong number of arguments for 'CAT'. Try ACL HELP."),
         ("ACL GENPASS x", "-ERR value is not an integer or out of range"),
         ("ACL GENPASS", "-ERR the system gives no random bytes"),
         (
