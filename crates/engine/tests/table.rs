@@ -261,8 +261,9 @@ fn an_argument_is_called_a_key_where_there_is_one() {
 fn the_page_shows_every_word_that_is_typed() {
     let page = tollgate_engine::docs::commands_page();
     for command in rows().into_iter().filter(|command| !matches!(command.handler, Handler::Container)) {
-        let start = format!("\n    {}", command.name.replace('|', " ").to_ascii_uppercase());
-        let synopsis = page.split(&start).nth(1).and_then(|rest| rest.lines().next()).unwrap_or_default();
+        let name = format!("    {}", command.name.replace('|', " ").to_ascii_uppercase());
+        let is_of_command = |rest: &&str| rest.is_empty() || rest.starts_with(' ');
+        let synopsis = page.lines().find_map(|line| line.strip_prefix(&name).filter(is_of_command)).unwrap_or_default();
         for token in tokens(command.arguments) {
             assert!(synopsis.contains(token), "{}: {token} is missing in {synopsis:?}", command.name);
         }
