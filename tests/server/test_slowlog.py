@@ -65,6 +65,16 @@ def test_a_command_for_several_cores_is_one_entry(log, cores):
     assert calls(log) == [*commands, f"RL.ALL {groups}"]
 
 
+def test_the_commands_of_a_transaction_are_logged_each_by_itself(log, cores):
+    keys = keys_over_cores("multi", 4 * cores, cores)
+    commands = [command for key in keys for command in (f"SET {key} 1", f"RL.SLIDE l:{key} 5 1h", "TIME")]
+    log.pipeline(["MULTI", *commands, "EXEC"])
+    entries = [entry for entry in log("SLOWLOG GET -1") if entry[3][0] != b"SLOWLOG"]
+    lines = [b" ".join(entry[3]).decode() for entry in entries]
+    assert sorted(lines) == sorted(commands)
+    assert {entry[5] for entry in entries} == {b"watcher"}
+
+
 def test_the_threshold_and_what_is_off(log):
     log("CONFIG SET slowlog-log-slower-than -1")
     log("SLOWLOG RESET")

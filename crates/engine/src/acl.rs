@@ -4,6 +4,7 @@ use crate::call::Call;
 use crate::core::Core;
 use crate::registry::rows;
 use crate::session::Session;
+use crate::slowlog::wrong_number;
 use std::collections::BTreeSet;
 use tollgate_resp::{Reply, printable};
 
@@ -65,7 +66,7 @@ pub fn cat(_core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mu
             let fits = |categories: &[&str]| categories.iter().any(|category| *category == wanted);
             rows().iter().filter(|row| fits(row.categories)).map(|row| row.name).collect()
         }
-        _ => return reply.error("ERR unknown subcommand or wrong number of arguments for 'cat'. Try ACL HELP."),
+        _ => return reply.error(&wrong_number(call)),
     };
     if names.is_empty() {
         return reply.error(&format!("ERR Unknown category '{}'", printable(call.argument(2))));
@@ -77,7 +78,7 @@ pub fn cat(_core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mu
 /// ACL GENPASS [bits]: a password of so many random bits, in hexadecimal digits.
 pub fn genpass(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
     let bits = match call.args.get(2) {
-        _ if call.args.len() > 3 => return reply.error("ERR wrong number of arguments for 'acl|genpass' command"),
+        _ if call.args.len() > 3 => return reply.error(&wrong_number(call)),
         None => GENERATED_BITS,
         Some(text) => match std::str::from_utf8(text).ok().and_then(|text| text.parse::<i64>().ok()) {
             None => return reply.error("ERR value is not an integer or out of range"),

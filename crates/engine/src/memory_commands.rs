@@ -92,7 +92,8 @@ fn ratio(part: u64, whole: u64) -> f64 {
 /// MEMORY STATS: Redis's fields, as far as there is something to say.
 pub fn stats_merge(fragments: &[&[u8]], _call: &Call<'_>, reply: &mut Reply<'_>) {
     let held = Held::of(fragments);
-    let zeros = ["replication.backlog", "clients.slaves", "cluster.links", "aof.buffer", "lua.caches"];
+    let zeros =
+        ["replication.backlog", "clients.slaves", "cluster.links", "aof.buffer", "lua.caches", "functions.caches"];
     let has_keys = held.keys > 0;
     let whole = [
         ("overhead.total", held.overhead_bytes()),

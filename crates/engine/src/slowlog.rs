@@ -11,7 +11,7 @@ use crate::registry::Entry;
 use crate::tunables::Tunable;
 use std::collections::VecDeque;
 use tollgate_limits::Micros;
-use tollgate_resp::{Args, Protocol, Reply};
+use tollgate_resp::{Args, Protocol, Reply, printable};
 
 /// The most arguments of a call that are kept, a note on those left out among them.
 const ARGUMENTS_MAX: usize = 32;
@@ -145,6 +145,12 @@ impl Slowlog {
     }
 }
 
+/// Too many arguments for a subcommand that takes some or none, in Redis's words.
+pub(crate) fn wrong_number(call: &Call<'_>) -> String {
+    let (container, word) = (printable(call.argument(0)).to_ascii_uppercase(), printable(call.argument(1)));
+    format!("ERR unknown subcommand or wrong number of arguments for '{word}'. Try {container} HELP.")
+}
+
 /// How many entries a SLOWLOG GET asks for.
 fn asked(call: &Call<'_>) -> Option<usize> {
     let Some(argument) = call.args.get(2) else { return Some(SHOWN_DEFAULT) };
@@ -171,8 +177,7 @@ pub fn get_part(core: &mut Core, call: &Call<'_>, fragment: &mut Vec<u8>) {
 /// SLOWLOG GET [count]: newest first.
 pub fn get_merge(fragments: &[&[u8]], call: &Call<'_>, reply: &mut Reply<'_>) {
     if call.args.len() > 3 {
-        let word = "ERR unknown subcommand or wrong number of arguments for 'get'. Try SLOWLOG HELP.";
-        return reply.error(word);
+        return reply.error(&wrong_number(call));
     }
     let Some(count) = asked(call) else { return reply.error(COUNT_ERROR) };
     let mut entries: Vec<(u64, &[u8])> = Vec::new();

@@ -233,6 +233,10 @@ fn objects_tell_how_they_are_kept() {
     node.run("RL.SLIDE k 5 60");
     let table = [
         ("OBJECT ENCODING k", "\"record\""),
+        ("SET number 12", "+OK"),
+        ("OBJECT ENCODING number", "\"int\""),
+        ("SET short hello", "+OK"),
+        ("OBJECT ENCODING short", "\"embstr\""),
         ("OBJECT REFCOUNT k", "1"),
         ("OBJECT ENCODING none", "nil"),
         ("OBJECT FREQ none", "nil"),
@@ -240,6 +244,10 @@ fn objects_tell_how_they_are_kept() {
         ("OBJECT NOPE k", "-ERR unknown subcommand 'NOPE'. Try OBJECT HELP."),
     ];
     check(&mut node, &table);
+    for (length, encoding) in [(44, "\"embstr\""), (45, "\"raw\"")] {
+        node.run(&format!("SET long {}", "x".repeat(length)));
+        assert_eq!(node.run("OBJECT ENCODING long"), encoding);
+    }
     assert!(node.run("OBJECT FREQ k").starts_with("-ERR An LFU maxmemory policy is not selected, access frequency"));
     assert!(node.run("OBJECT IDLETIME k").starts_with("-ERR idle time is not tracked"));
 }
@@ -255,7 +263,7 @@ fn there_is_one_user() {
         ("ACL GETUSER default", open),
         ("ACL GETUSER nobody", "nil"),
         ("ACL CAT nope", "-ERR Unknown category 'nope'"),
-        ("ACL CAT a b", "-ERR unknown subcommand or wrong number of arguments for 'cat'. Try ACL HELP."),
+        ("ACL CAT a b", "-ERR unknown subcommand or wrong number of arguments for 'CAT'. Try ACL HELP."),
         ("ACL GENPASS x", "-ERR value is not an integer or out of range"),
         ("ACL GENPASS", "-ERR the system gives no random bytes"),
         (

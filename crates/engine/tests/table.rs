@@ -261,10 +261,9 @@ fn an_argument_is_called_a_key_where_there_is_one() {
 fn the_page_shows_every_word_that_is_typed() {
     let page = tollgate_engine::docs::commands_page();
     for command in rows().into_iter().filter(|command| !matches!(command.handler, Handler::Container)) {
-        let name = command.name.replace('|', " ").to_ascii_uppercase();
-        let after_name = |line: &'_ str| line.strip_prefix("    ")?.strip_prefix(&name).map(str::to_owned);
-        let is_whole = |rest: &String| rest.is_empty() || rest.starts_with(' ');
-        let synopsis = page.lines().filter_map(after_name).find(is_whole).unwrap_or_default();
+        let name = format!("    {}", command.name.replace('|', " ").to_ascii_uppercase());
+        let is_of_command = |rest: &&str| rest.is_empty() || rest.starts_with(' ');
+        let synopsis = page.lines().find_map(|line| line.strip_prefix(&name).filter(is_of_command)).unwrap_or_default();
         for token in tokens(command.arguments) {
             assert!(synopsis.contains(token), "{}: {token} is missing in {synopsis:?}", command.name);
         }

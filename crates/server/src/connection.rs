@@ -448,6 +448,7 @@ impl<S: Stream> Connection<S> {
         self.session.client.last_command.set(entry.command.name);
         let mut reply = Reply::new(&mut self.outbox.bytes, self.session.protocol);
         core.run_session(entry, &mut self.session, call, &mut reply);
+        core.sign_slow(&self.session.client);
         self.carry_out(core);
     }
 

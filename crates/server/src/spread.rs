@@ -185,10 +185,7 @@ pub async fn in_steps(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, reply:
     let whole = Call { args, at: ready.at, now: worker.now() };
     let mut steps = match plan(&whole, &worker.dispatcher.places()) {
         Ok(steps) => steps,
-        Err(text) => {
-            worker.core.borrow().counters.error_replies.add(1);
-            return reply.error(&text);
-        }
+        Err(text) => return reply.error(&text),
     };
     let others: Vec<usize> = steps.cores().into_iter().map(usize::from).filter(|core| *core != worker.index).collect();
     if !worker.wait_for_room(&others).await {

@@ -264,8 +264,8 @@ fn flag_of(setting: &'static Setting) -> Arg {
         // A bare `--test-clock` says yes; a value needs `=`, so that what follows is not taken for it.
         return flag.num_args(0..=1).require_equals(true).default_missing_value("yes");
     }
-    // A password may begin with a dash.
-    flag.allow_hyphen_values(setting.key == REQUIRE_PASS.key)
+    // A password may begin with a dash, and one number may be negative.
+    flag.allow_hyphen_values([REQUIRE_PASS.key, setting::SLOWLOG_LOG_SLOWER_THAN.key].contains(&setting.key))
 }
 
 impl clap::FromArgMatches for ServeArguments {

@@ -39,8 +39,9 @@ fn flags(flags: &[&str]) -> Result<Config, String> {
     load(Given { flags, ..Given::default() }).map(|loaded| loaded.config)
 }
 
+/// What a file says, but for its own path.
 fn file(file: &str) -> Result<Config, String> {
-    load(Given { file, ..Given::default() }).map(|loaded| loaded.config)
+    load(Given { file, ..Given::default() }).map(|loaded| Config { file: None, ..loaded.config })
 }
 
 fn default_config() -> Config {
@@ -68,8 +69,12 @@ fn defaults_are_those_of_the_contract() {
         keepalive: Some(Duration::from_secs(300)),
         bulk_bytes_max: 65_536,
         log_limit_max: 100_000,
+        slowlog_log_slower_than: 10_000,
+        slowlog_max_len: 128,
+        latency_monitor_threshold: 0,
         log_level: LogLevel::Info,
         log_format: LogFormat::Auto,
+        file: None,
     };
     assert_eq!(default_config(), expected);
 }
@@ -96,6 +101,18 @@ fn a_flag_wins_over_the_environment_and_that_over_the_file() {
 }
 
 #[test]
+fn the_file_that_was_read_is_known_by_its_whole_path() {
+    assert_eq!(flags(&[]).unwrap().file, None);
+    let path = load(Given { file: "port = 3", ..Given::default() }).unwrap().config.file.unwrap();
+    assert!(path.is_absolute() && path.ends_with("tollgate.toml"), "{}", path.display());
+}
+
+#[test]
+fn a_negative_number_is_a_value_of_its_flag() {
+    assert_eq!(flags(&["--slowlog-log-slower-than", "-1"]).unwrap().slowlog_log_slower_than, -1);
+}
+
+#[test]
 fn a_value_that_another_covers_is_not_judged() {
     let given = Given { file: "port = 99999", environment: &[], flags: &["--port", "3"] };
     assert_eq!(load(given).unwrap().config.port, 3);
@@ -118,6 +135,9 @@ fn each_setting_says_the_same_in_all_three_places() {
         ("maxmemory", "1gb", "\"1GB\""),
         ("maxmemory-policy", "evict-least", "\"evict-least\""),
         ("log-limit-max", "5000", "5000"),
+        ("slowlog-log-slower-than", "-1", "-1"),
+        ("slowlog-max-len", "7", "7"),
+        ("latency-monitor-threshold", "100", "100"),
         ("dir", "/var/lib/tollgate", "\"/var/lib/tollgate\""),
         ("cores", "2", "2"),
         ("admin-port", "0", "0"),
@@ -155,6 +175,9 @@ fn every_bad_value_says_where_it_is_and_what_is_allowed() {
         ("maxmemory", "99999999999gb", "bytes, or a whole number with k, kb"),
         ("maxmemory-policy", "allkeys-lru", "noeviction or evict-least"),
         ("log-limit-max", "0", "from 1 to 10000000"),
+        ("slowlog-log-slower-than", "-2", "-1: none"),
+        ("slowlog-max-len", "10001", "from 0 to 10000"),
+        ("latency-monitor-threshold", "1ms", "whole milliseconds"),
         ("cores", "0", "from 1 to 256"),
         ("cores", "257", "from 1 to 256"),
         ("admin-port", "70000", "from 0 to 65535"),
