@@ -4,7 +4,7 @@
 #
 #     ruby rack_attack.rb PORT redis|cache < history.json
 #
-# The history is an array of [seconds, address, path]; printed is an array of [status, Retry-After, counts of throttles].
+# The history is an array of [seconds, address, path]; printed is an array of [status, Retry-After, throttles].
 # The clock that the library reads is moved to each request's second; the server's clock runs as it does.
 
 require "json"
