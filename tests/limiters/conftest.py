@@ -33,3 +33,15 @@ def pair(subject, reference) -> Pair:
     servers = Pair(subject.port, reference.port)
     servers.flush()
     return servers
+
+
+@pytest.fixture(scope="module", params=[1, 2, 4], ids="{}core".format)
+def clocked(request):
+    """A server whose clock stands still until it is moved, for the tests of a module."""
+    running = Server(request.param)
+    try:
+        yield running.wait_until_ready()
+        assert running.stop() == 0, running.log()
+        assert "panicked" not in running.log()
+    finally:
+        running.kill()

@@ -16,6 +16,7 @@ const { RateLimiterRedis, RateLimiterRedisNonAtomic, RateLimiterMemory } = requi
 const LIMIT = 3;
 const WINDOW_SECONDS = 1;
 const CALLS = 5;
+const PATIENCE_MILLIS = 10_000;
 
 /** A request and a response, as much of them as the middlewares touch. */
 function exchange() {
@@ -123,13 +124,26 @@ async function rounds(calls) {
   return decided;
 }
 
+/** Waits until every window has passed. */
+async function untilEmpty(io) {
+  const deadline = Date.now() + PATIENCE_MILLIS;
+  for (;;) {
+    const keys = await io.keys("*");
+    if (keys.length === 0) return;
+    if (Date.now() > deadline) throw new Error(`keys that do not expire: ${keys}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
 async function main() {
+  // express-rate-limit tells of the store's errors, which are what is looked for.
+  console.error = () => {};
   const port = Number(process.argv[2]);
   const io = new Redis(port, "127.0.0.1");
   const node = await createClient({ socket: { host: "127.0.0.1", port } }).connect();
   const calls = limiters(io, node);
   const first = await rounds(calls);
-  while ((await io.keys("*")).length > 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  await untilEmpty(io);
   const again = await rounds(calls);
   const other = await methods(io);
   const refused = await scripted(io, node);
@@ -138,5 +152,7 @@ async function main() {
   console.log(JSON.stringify({ first, again, other, refused }));
 }
 
-console.error = () => {};
-main();
+main().catch((error) => {
+  process.stderr.write(`${error.stack}\n`);
+  process.exit(1);
+});

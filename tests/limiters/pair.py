@@ -5,9 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
+import pytest
+
 from server.wire import Wire, eventually
 
 Decisions = TypeVar("Decisions")
+
+# For tests that start an interpreter of their own each time: the fewest cores and the most.
+FEWEST_AND_MOST_CORES = pytest.mark.parametrize("subject", [1, 4], indirect=True, ids="{}core".format)
 
 
 @dataclass(frozen=True)

@@ -24,17 +24,6 @@ CALLS = 300
 PATIENCE_SECONDS = 5.0
 
 
-@pytest.fixture(scope="module", params=[1, 2, 4], ids="{}core".format)
-def clocked(request):
-    """A server whose clock stands still until it is moved."""
-    running = Server(request.param)
-    try:
-        yield running.wait_until_ready()
-        assert running.stop() == 0, running.log()
-    finally:
-        running.kill()
-
-
 @pytest.fixture
 def port(clocked) -> int:
     assert clocked.ask("FLUSHALL") == "OK"

@@ -8,6 +8,9 @@ import json
 import subprocess
 from pathlib import Path
 
+from limiters.pair import FEWEST_AND_MOST_CORES
+
+pytestmark = FEWEST_AND_MOST_CORES
 FOLDER = Path(__file__).parent
 SECONDS = 60
 

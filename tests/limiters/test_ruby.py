@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from limiters.pair import FEWEST_AND_MOST_CORES
+
+pytestmark = FEWEST_AND_MOST_CORES
 FOLDER = Path(__file__).parent
 T = 1_751_540_400
 SECONDS = 60
