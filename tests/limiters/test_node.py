@@ -27,7 +27,7 @@ def test_all(pair):
     assert subject["other"] == reference["other"]
     assert list(reference["refused"].values()) == [2, 2, 200, 200]
     assert subject["refused"] == {
-        "rate-limiter-flexible": "ERR unknown command 'evalsha'",
+        "rate-limiter-flexible": "ERR unknown command 'eval'",
         "rate-limiter-flexible, insured": 2,
         "express-rate-limit on rate-limit-redis 6": "ERR unknown command 'SCRIPT'",
         "express-rate-limit on rate-limit-redis 6, open": 200,

@@ -63,7 +63,7 @@ CLAIMS = {
         *[(f"INCR {key}", "QUEUED") for key in "abcdefgh"],
         ("EXEC", [1] * 8),
         ("WATCH {ak_42}:a {ak_42}:b", "OK"),
-        ("WATCH a b", Error("CROSSSLOT ")),
+        ("WATCH a b", Error("ERR WATCHed keys must share a slot")),
     ],
 }
 
