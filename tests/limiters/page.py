@@ -1,12 +1,19 @@
-"""docs/from-redis.md, taken apart: its sessions with redis-cli, its scripts and its clients."""
+"""docs/from-redis.md, taken apart: its sessions with redis-cli, its scripts and its clients.
+
+Where an answer of the server has changed, `python -m limiters.page`, run in tests/, shows the sessions anew in the page.
+"""
 
 import re
 import shlex
 import subprocess
 from pathlib import Path
 
+from server.process import Server
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "from-redis.md"
 PROMPT = "$ redis-cli "
+# 2030, in seconds: the sessions' clock when the first one begins.
+START = 1_893_456_000
 SECONDS = 20
 
 
@@ -41,3 +48,22 @@ def redis_cli(port: int, typed: str) -> str:
     command = ["redis-cli", "-p", str(port), "--no-raw", *shlex.split(typed)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     return done.stdout.replace("\n\n", "\n")
+
+
+def shown_anew() -> str:
+    """The page with all its sessions as a server shows them now, one after the other."""
+    server = Server(2)
+    try:
+        assert server.wait_until_ready().ask(f"RL.CLOCK SET {START}") == "OK"
+        text = PAGE.read_text()
+        for session in sessions():
+            before = "".join(f"{PROMPT}{typed}\n{shown}" for typed, shown in session)
+            now = "".join(f"{PROMPT}{typed}\n{redis_cli(server.port, typed)}" for typed, _ in session)
+            text = text.replace(f"```console\n{before}```", f"```console\n{now}```")
+        return text
+    finally:
+        server.kill()
+
+
+if __name__ == "__main__":
+    PAGE.write_text(shown_anew())

@@ -17,8 +17,6 @@ from server.process import Server
 from server.wire import Wire
 
 FOLDER = Path(__file__).parent
-# 2030, in seconds: the sessions' clock.
-START_OF_PAGE = 1_893_456_000
 CALLS = 300
 # What a client may take until it has given up on a server that says nothing: its deadline, and a busy machine.
 PATIENCE_SECONDS = 5.0
@@ -40,7 +38,7 @@ def test_the_sessions_are_shown_as_they_are(start_of_page):
 @pytest.fixture
 def start_of_page(port, clocked) -> int:
     """The shared server at a moment that no other test has come to."""
-    assert clocked.ask(f"RL.CLOCK SET {START_OF_PAGE}") == "OK"
+    assert clocked.ask(f"RL.CLOCK SET {page.START}") == "OK"
     return port
 
 
