@@ -1,6 +1,6 @@
 """docs/from-redis.md, taken apart: its sessions with redis-cli, its scripts and its clients.
 
-Where an answer of the server has changed, `python -m limiters.page`, run in tests/, shows the sessions anew in the page.
+Where an answer of the server has changed, `python -m limiters.page`, run in tests/, writes the sessions anew.
 """
 
 import re
