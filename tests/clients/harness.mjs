@@ -54,6 +54,10 @@ function within(millis, promise) {
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
+// What a client leaves behind without anybody waiting for it is the fault of the case that runs.
+const strays = [];
+process.on("unhandledRejection", (error) => strays.push(error?.message ?? String(error)));
+
 /** `open` connects a client, `close` ends it; `call(client, ...words)` sends one command as it is. */
 export async function runCases(cases, { open, close, call }) {
   for (const [name, run] of Object.entries(cases)) {
@@ -70,11 +74,13 @@ export async function runCases(cases, { open, close, call }) {
         await call(client, "FLUSHALL");
         return run({ client, open: openAnother, ask, call: (...words) => call(client, ...words) });
       })());
+      if (strays.length > 0) throw new Error(`nobody waited for: ${strays.join(", ")}`);
       say({ case: name, answer });
     } catch (error) {
       const [where] = error.stack.split("\n").filter((line) => line.includes(process.argv[1]));
       say({ case: name, failed: `${error.message}${where ?? ""}` });
     }
+    strays.length = 0;
     for (const client of opened) {
       try {
         await close(client);
