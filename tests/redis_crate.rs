@@ -149,7 +149,7 @@ fn errors_have_their_types() {
             ("RL.SLIDE k 5", response, "ERR", "wrong number of arguments for 'rl.slide' command"),
             ("RL.TOKEN k 5 1", ErrorKind::Extension, "WRONGTYPE", "wrong kind of value"),
             ("NOPE a", response, "ERR", "unknown command 'NOPE'"),
-            ("CLIENT TRACKING ON", response, "ERR", "unknown subcommand"),
+            ("CLIENT TRACKING ON", response, "ERR", "client side caching is not offered"),
             ("CLUSTER INFO", response, "ERR", "This instance has cluster support disabled"),
             ("HELLO 9", ErrorKind::Extension, "NOPROTO", "unsupported protocol version"),
         ] {

@@ -58,6 +58,8 @@ SESSION = [
     (["RL.TOKEN", "k", "5", "1"], "(error) WRONGTYPE Operation against a key holding the wrong kind of value"),
     (["RL.CLOCK", "ADVANCE", "60001ms"], "OK"),
     (["RL.SLIDE", "rl:{ak_42}", "1", "60"], "1) (integer) 1"),
+    # On to the next whole minute, for the tests that come after.
+    (["RL.CLOCK", "ADVANCE", "59999ms"], "OK"),
 ]
 
 

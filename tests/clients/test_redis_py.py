@@ -343,7 +343,7 @@ def test_the_operators_commands(client):
     assert client.latency_latest() == [] and client.acl_whoami() in ("default", b"default")
     assert client.config_resetstat() is True
     assert client.info("stats")["total_commands_processed"] < 10
-    assert client.lastsave() is not None and client.wait(0, 1) == 0
+    assert client.wait(0, 1) == 0
     assert client.command_getkeys("MSET", "a", 1, "b", 2) in (["a", "b"], [b"a", b"b"])
     assert client.client_info()["lib-name"].startswith("redis-py")
     assert client.client_no_evict("ON") in (True, b"OK", "OK")
