@@ -4,85 +4,20 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "what a test cannot do is a test that fails")]
 
-use redis::{Client, Commands, Connection, ErrorKind, ServerErrorKind, Value, cmd, pipe};
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+mod common;
 
-/// How long anything may take before the test gives up.
-const PATIENCE: Duration = Duration::from_secs(20);
+use common::{Five, PATIENCE, Server};
+use redis::{AsyncCommands, Client, Commands, Connection, ErrorKind, ServerErrorKind, Value, cmd, pipe};
+use std::time::Instant;
 
-/// The five integers of a limit.
-type Five = (i64, i64, i64, i64, i64);
-
-/// A running server, ended when it goes out of scope.
-struct Server {
-    process: Child,
-    port: u16,
+fn open(server: &Server, protocol: &str) -> Client {
+    Client::open(format!("redis://127.0.0.1:{}/?protocol={protocol}", server.port)).expect("an address")
 }
 
-impl Server {
-    /// Starts one at a time that stands still, and waits until it says where it serves.
-    fn start(cores: u16) -> Server {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_tollgate"))
-            .args([
-                "serve",
-                "--bind",
-                "127.0.0.1",
-                "--port",
-                "0",
-                "--admin-port",
-                "0",
-                "--test-clock",
-                "--log-format",
-                "text",
-            ])
-            .args(["--cores", &cores.to_string()])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the server starts");
-        let mut lines = BufReader::new(process.stderr.take().expect("a pipe")).lines();
-        let port = lines.by_ref().map_while(Result::ok).find_map(|line| port_in(&line));
-        // Read on to the end, so that the server never waits for its log to be read.
-        std::thread::spawn(move || lines.for_each(drop));
-        Server { process, port: port.expect("the banner names the port") }
-    }
-
-    fn connect(&self, protocol: &str) -> Connection {
-        let client = Client::open(format!("redis://127.0.0.1:{}/?protocol={protocol}", self.port)).expect("an address");
-        let connection = client.get_connection_with_timeout(PATIENCE).expect("a connection");
-        connection.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        connection
-    }
-
-    /// Asks it to end, and how it did.
-    fn end(mut self) -> ExitStatus {
-        let asked = Command::new("sh").args(["-c", &format!("kill -TERM {}", self.process.id())]).status();
-        assert!(asked.expect("a shell runs").success());
-        let begun = Instant::now();
-        loop {
-            if let Some(status) = self.process.try_wait().expect("a child") {
-                return status;
-            }
-            assert!(begun.elapsed() < PATIENCE, "the server does not end");
-            std::thread::yield_now();
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-/// The port in the banner's first line, `... serves on 127.0.0.1:PORT ...`.
-fn port_in(line: &str) -> Option<u16> {
-    let (_, rest) = line.split_once("serves on 127.0.0.1:")?;
-    rest.split(|character: char| !character.is_ascii_digit()).next()?.parse().ok()
+fn connect(server: &Server, protocol: &str) -> Connection {
+    let connection = open(server, protocol).get_connection_with_timeout(PATIENCE).expect("a connection");
+    connection.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    connection
 }
 
 /// Runs `test` against servers of one and two cores, in both protocols, and ends each server in order.
@@ -90,7 +25,7 @@ fn everywhere(test: impl Fn(&mut Connection)) {
     for cores in [1, 2] {
         let server = Server::start(cores);
         for protocol in ["resp2", "resp3"] {
-            let mut connection = server.connect(protocol);
+            let mut connection = connect(&server, protocol);
             let () = cmd("FLUSHALL").query(&mut connection).expect("FLUSHALL");
             test(&mut connection);
         }
@@ -214,7 +149,7 @@ fn errors_have_their_types() {
             ("RL.SLIDE k 5", response, "ERR", "wrong number of arguments for 'rl.slide' command"),
             ("RL.TOKEN k 5 1", ErrorKind::Extension, "WRONGTYPE", "wrong kind of value"),
             ("NOPE a", response, "ERR", "unknown command 'NOPE'"),
-            ("CLIENT TRACKING ON", response, "ERR", "unknown subcommand"),
+            ("CLIENT TRACKING ON", response, "ERR", "client side caching is not offered"),
             ("CLUSTER INFO", response, "ERR", "This instance has cluster support disabled"),
             ("HELLO 9", ErrorKind::Extension, "NOPROTO", "unsupported protocol version"),
         ] {
@@ -260,7 +195,7 @@ fn the_clock_moves_by_command_and_on_all_cores() {
 #[test]
 fn requests_in_flight_do_not_keep_it_from_ending() {
     let server = Server::start(2);
-    let mut connections: Vec<Connection> = (0..8).map(|_| server.connect("resp3")).collect();
+    let mut connections: Vec<Connection> = (0..8).map(|_| connect(&server, "resp3")).collect();
     for connection in &mut connections {
         let mut pipeline = pipe();
         (0..200).for_each(|number| {
@@ -269,4 +204,116 @@ fn requests_in_flight_do_not_keep_it_from_ending() {
         connection.send_packed_command(&pipeline.get_packed_pipeline()).expect("it is sent");
     }
     assert_eq!(server.end().code(), Some(0));
+}
+
+#[test]
+fn ordinary_commands() {
+    everywhere(|connection| {
+        let () = connection.set("k", "one").expect("SET");
+        let not_new: bool = connection.set_nx("k", "two").expect("SETNX");
+        let old: Option<String> = connection.getset("k", "two").expect("GETSET");
+        let length: i64 = connection.append("k", "!").expect("APPEND");
+        assert_eq!((not_new, old.as_deref(), length), (false, Some("one"), 4));
+        let () = connection.set_ex("k", "v", 100).expect("SETEX");
+        let seconds: i64 = connection.ttl("k").expect("TTL");
+        let is_set: bool = connection.expire("k", 200).expect("EXPIRE");
+        let millis: i64 = connection.pttl("k").expect("PTTL");
+        let is_kept: bool = connection.persist("k").expect("PERSIST");
+        let none: i64 = connection.ttl("k").expect("TTL");
+        assert_eq!((seconds, is_set, millis, is_kept, none), (100, true, 200_000, true, -1));
+
+        let bytes: Vec<u8> = (0..=255).collect();
+        let () = connection.mset(&[("a", b"1".as_slice()), ("b", bytes.as_slice())]).expect("MSET");
+        let several: (i64, Option<i64>, Vec<u8>) = connection.mget(&["a", "nobody", "b"][..]).expect("MGET");
+        assert_eq!(several, (1, None, bytes));
+        let raised: i64 = connection.incr("a", 41).expect("INCRBY");
+        let lowered: i64 = connection.decr("a", 50).expect("DECRBY");
+        let fraction: f64 = connection.incr("f", 0.5).expect("INCRBYFLOAT");
+        assert_eq!((raised, lowered, fraction), (42, -8, 0.5));
+        let () = connection.rename("a", "z").expect("RENAME");
+        let is_there: bool = connection.exists("a").expect("EXISTS");
+        let deleted: i64 = connection.unlink(&["z", "b", "f", "nobody"][..]).expect("UNLINK");
+        assert_eq!((is_there, deleted), (false, 3));
+
+        let () = connection.pset_ex("k", "v", 1_500).expect("PSETEX");
+        for (line, expected) in [("RL.CLOCK ADVANCE 1499ms", Some("v")), ("RL.CLOCK ADVANCE 1ms", None)] {
+            let () = command(line).query(connection).expect(line);
+            let value: Option<String> = connection.get("k").expect("GET");
+            assert_eq!(value.as_deref(), expected, "{line}");
+        }
+    });
+}
+
+#[test]
+fn transactions_are_one_step_and_watched_keys_are_watched() {
+    everywhere(|connection| {
+        let mut limited = pipe();
+        limited.atomic().incr("a", 1).cmd("RL.FIXED").arg("f").arg(5).arg(60);
+        let answers: (i64, Five) = limited.query(connection).expect("a transaction");
+        assert_eq!(answers, (1, (1, 5, 4, 0, 60_000)));
+
+        // Somebody comes between twice: the closure runs a third time.
+        let mut runs = 0;
+        let raised: (i64,) = redis::transaction(connection, &["n"], |connection, pipeline| {
+            let value: i64 = connection.get::<_, Option<i64>>("n")?.unwrap_or(0);
+            runs += 1;
+            if runs < 3 {
+                let () = connection.set("n", runs * 10)?;
+            }
+            pipeline
+                .incr("n", 1)
+                .query(connection)
+                .map(|answer: Option<(i64,)>| answer.inspect(|_| assert_eq!(value, 20)))
+        })
+        .expect("a transaction");
+        assert_eq!((raised, runs), ((21,), 3));
+
+        let mut refused = pipe();
+        refused.atomic().incr("a", 1).cmd("NO.SUCH").arg("a");
+        let error = refused.query::<Value>(connection).expect_err("an unknown command");
+        assert!(error.to_string().contains("unknown command"), "{error}");
+        let value: i64 = connection.get("a").expect("GET");
+        assert_eq!(value, 1);
+    });
+}
+
+#[test]
+fn connections_shared_by_tasks_come_back_after_a_restart() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        for protocol in ["resp2", "resp3"] {
+            let server = Server::start(2);
+            let client = open(&server, protocol);
+            let mut shared = client.get_multiplexed_async_connection().await.expect("a connection");
+            let mut managed = client.get_connection_manager().await.expect("a connection");
+            let calls: Vec<_> = (0..200)
+                .map(|_| {
+                    let mut connection = shared.clone();
+                    tokio::spawn(async move {
+                        command("RL.SLIDE shared 100 1h").query_async::<Five>(&mut connection).await.expect("a limit").0
+                    })
+                })
+                .collect();
+            let mut allowed = 0;
+            for call in calls {
+                allowed += call.await.expect("a task");
+            }
+            assert_eq!(allowed, 100);
+
+            let port = server.port;
+            assert_eq!(server.end().code(), Some(0));
+            let server = Server::start_at(2, port);
+            // A plain connection is gone for good; a managed one says so once, and is back for the next call.
+            shared.incr::<_, _, i64>("after", 1).await.expect_err("the connection is gone");
+            let begun = Instant::now();
+            let counted = loop {
+                match managed.incr::<_, _, i64>("after", 1).await {
+                    Ok(counted) => break counted,
+                    Err(error) => assert!(error.is_io_error() && begun.elapsed() < PATIENCE, "{error}"),
+                }
+            };
+            assert_eq!(counted, 1);
+            assert_eq!(server.end().code(), Some(0));
+        }
+    });
 }

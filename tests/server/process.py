@@ -29,9 +29,10 @@ class Server:
         test_clock: bool = True,
         admin: bool = False,
         bind: str = "127.0.0.1",
+        port: int | None = None,
     ) -> None:
         self.cores = cores
-        self.port = free_port()
+        self.port = port or free_port()
         self.admin_port = free_port() if admin else 0
         self.log_file = tempfile.TemporaryFile()
         flags = [*tcp_flags(self.port, self.admin_port, bind), "--cores", str(cores)]
