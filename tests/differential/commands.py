@@ -161,9 +161,9 @@ PROBES: list[tuple[int, Maker]] = [
     (4, lambda _words: ["DBSIZE"]),
 ]
 # Commands that a changed word could turn into another kind of difference: a watch over several slots, a name that
-# changes how many replies come, an answer that only a client's number or the time explains.
+# changes how many replies come, a transaction that nobody ends, an answer that only a client or the time explains.
 KEPT_WHOLE = {b"WATCH", b"CLIENT", b"COMMAND", b"HELLO", b"CLUSTER", b"OBJECT", b"MEMORY", b"CONFIG", b"SLOWLOG", b"LATENCY"}
-KEPT_WHOLE |= {b"SCAN", b"RANDOMKEY", b"DBSIZE", b"AUTH", b"WAIT"}
+KEPT_WHOLE |= {b"MULTI", b"EXEC", b"DISCARD", b"SCAN", b"RANDOMKEY", b"DBSIZE", b"AUTH", b"WAIT"}
 BROKEN_PART = 0.06
 WORD_BYTES_BROKEN_MAX = 2_000
 

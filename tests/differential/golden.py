@@ -26,6 +26,11 @@ def fields(reply: Reply) -> dict[bytes, Reply]:
     return dict(zip((name.value for name in reply.value[::2]), reply.value[1::2]))
 
 
+def text_of(reply: Reply) -> bytes:
+    """A text, also where RESP3 says before it of what kind it is."""
+    return reply.value.removeprefix(b"txt:") if reply.kind == "=" else reply.value
+
+
 def line_fields(text: bytes) -> list[bytes]:
     """The names in a line of `name=value` words."""
     return [word.split(b"=", 1)[0] for word in text.strip().split(b" ")]

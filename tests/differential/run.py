@@ -13,7 +13,7 @@ from differential.compare import Pair, differing
 from differential.frames import Reply, parse, show
 from differential.history import CONNECTIONS, Step
 from differential.script import line_of
-from differential.target import SILENT, Connection, Target, encode
+from differential.target import Connection, Target, encode
 
 STRETCH_BYTES = 200_000
 # DBSIZE may count what has expired for this long.
@@ -202,12 +202,13 @@ def count(side: Connection, words) -> bytes:
     """DBSIZE, asked until it is the number of keys that KEYS names, or may not lag any longer."""
     names = parse(side.ask(b"KEYS", b"*"))
     deadline = time.monotonic() + LAG_SECONDS
-    while True:
+    frame = side.ask(*words)
+    while frame[:1] == b":" and isinstance(names.value, list) and time.monotonic() < deadline:
+        if int(frame[1:]) == len(names.value):
+            break
+        time.sleep(0.02)
         frame = side.ask(*words)
-        is_right = frame == b":%d\r\n" % len(names.value) if isinstance(names.value, list) else True
-        if is_right or time.monotonic() > deadline or frame == SILENT:
-            return frame
-        time.sleep(0.05)
+    return frame
 
 
 PROBES: dict[bytes, Callable] = {b"SCAN": walk, b"RANDOMKEY": random_key, b"DBSIZE": count}
