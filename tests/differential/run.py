@@ -5,6 +5,7 @@ difference both are emptied and connected to afresh: what follows cannot be an e
 then are all that can have caused the next.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -19,6 +20,7 @@ STRETCH_BYTES = 200_000
 # DBSIZE may count what has expired for this long.
 LAG_SECONDS = 10.0
 SILENCERS = {(b"CLIENT", b"REPLY", b"OFF"): "off", (b"CLIENT", b"REPLY", b"SKIP"): "skip", (b"CLIENT", b"REPLY", b"ON"): "on"}
+QUOTED_WORD = re.compile(rb"'[^']*'")
 MULTI_OK = b"+OK\r\n"
 QUEUED = b"+QUEUED\r\n"
 
@@ -41,9 +43,9 @@ class Difference(NamedTuple):
 
 
 def gist(reply: Reply) -> tuple:
-    """The type, and for an error its first words."""
+    """The type, and for an error its first words without what is quoted of the command."""
     if reply.kind == "-":
-        return reply.kind, b" ".join(reply.value.split()[:4])
+        return reply.kind, b" ".join(QUOTED_WORD.sub(b"''", reply.value).split()[:4])
     return reply.kind, reply.is_null
 
 

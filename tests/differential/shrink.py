@@ -6,7 +6,9 @@ from differential.history import Step
 from differential.run import Difference, Lockstep
 from differential.script import script_of
 
-WORD_LENGTHS = [1, 8, 64, 512, 4096, 32_768]
+# Only long words are worth it: a short one that is cut becomes another word.
+WORD_LENGTHS = [4, 32, 256, 2048, 16_384]
+SHORT_BYTES = 20
 RELATED_FIRST = (8, 64, 512)
 
 
@@ -78,7 +80,7 @@ class Shrinker:
         steps = self.best.steps
         word = steps[number].words[place]
         for length in WORD_LENGTHS:
-            if length >= len(word):
+            if length >= len(word) or len(word) <= SHORT_BYTES:
                 return
             words = (*steps[number].words[:place], word[:length], *steps[number].words[place + 1 :])
             if self.still_fails([*steps[:number], steps[number]._replace(words=words), *steps[number + 1 :]]):

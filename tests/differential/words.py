@@ -47,9 +47,10 @@ class Words:
         self.long_keys = LONG_KEYS
 
     def within(self, keys: list[bytes]) -> "Words":
-        """The same draws with these keys only."""
+        """The same draws with these keys only, all of the tag's slot."""
         narrow = Words(self.rng, self.base_seconds)
-        narrow.keys = narrow.long_keys = keys
+        narrow.keys = keys
+        narrow.long_keys = [key for key in LONG_KEYS if key.startswith(b"{tag}")]
         return narrow
 
     def chance(self, part: float) -> bool:
