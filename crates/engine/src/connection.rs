@@ -5,6 +5,7 @@ use crate::call::Call;
 use crate::core::Core;
 use crate::effect::Effect;
 use crate::limit_commands::integer;
+use crate::numbers::parse_index;
 use crate::session::Session;
 use crate::settings::REDIS_VERSION;
 use crate::transaction::Transactions;
@@ -53,7 +54,7 @@ pub fn reset(core: &mut Core, session: &mut Session, _call: &Call<'_>, reply: &m
 
 /// SELECT index: there is one database.
 pub fn select(_core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
-    match std::str::from_utf8(call.argument(1)).ok().and_then(|text| text.parse::<i32>().ok()) {
+    match parse_index(call.argument(1)) {
         Some(0) => reply.simple("OK"),
         Some(_) => reply.error("ERR DB index is out of range"),
         None => reply.error("ERR value is not an integer or out of range"),

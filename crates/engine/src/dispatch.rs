@@ -184,18 +184,19 @@ impl Dispatcher {
             return format!("ERR unknown subcommand '{word}'. Try {name} HELP.");
         }
         let name = printable(args.get(0).unwrap_or_default());
-        let mut text = format!("ERR unknown command '{name}', with args beginning with: ");
+        let mut shown = String::new();
         for argument in args.iter().skip(1) {
-            if text.len() > ECHO_BYTES_MAX {
+            let room = ECHO_BYTES_MAX.saturating_sub(shown.len());
+            if room == 0 {
                 break;
             }
-            text.push_str(&format!("'{}' ", printable(argument)));
+            shown.push_str(&format!("'{}' ", printable(argument.get(..room).unwrap_or(argument))));
         }
-        text
+        format!("ERR unknown command '{name}', with args beginning with: {shown}")
     }
 }
 
-/// About where Redis stops showing arguments of an unknown command.
+/// Where Redis stops showing arguments of an unknown command; the last of them is cut to what is left.
 const ECHO_BYTES_MAX: usize = 128;
 
 /// Whether this session may run the command.

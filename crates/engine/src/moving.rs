@@ -6,6 +6,7 @@
 use crate::call::Call;
 use crate::core::Core;
 use crate::failure::Failure;
+use crate::numbers::parse_index;
 use crate::steps::{Order, Place, Places, StepFn, Steps};
 use tollgate_resp::Reply;
 use tollgate_store::Content;
@@ -93,10 +94,10 @@ pub fn copy(call: &Call<'_>, places: &Places) -> Result<Box<dyn Steps>, String> 
             replaces = true;
             position += 1;
         } else if word.eq_ignore_ascii_case(b"DB") && call.args.get(position + 1).is_some() {
-            match call.text(position + 1).parse::<i32>() {
-                Ok(0) => position += 2,
-                Ok(_) => return Err("ERR DB index is out of range".to_owned()),
-                Err(_) => return Err("ERR value is not an integer or out of range".to_owned()),
+            match parse_index(call.argument(position + 1)) {
+                Some(0) => position += 2,
+                Some(_) => return Err("ERR DB index is out of range".to_owned()),
+                None => return Err("ERR value is not an integer or out of range".to_owned()),
             }
         } else {
             return Err("ERR syntax error".to_owned());

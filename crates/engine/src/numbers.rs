@@ -23,6 +23,11 @@ pub fn parse_integer(argument: &[u8]) -> Result<i64, Failure> {
     }
 }
 
+/// An argument as the index of a database: an integer as [`parse_integer`] takes it, of 32 bits; `None` for what is none.
+pub fn parse_index(argument: &[u8]) -> Option<i32> {
+    parse_integer(argument).ok().and_then(|index| i32::try_from(index).ok())
+}
+
 /// The refusal of what should be an integer.
 pub fn not_an_integer() -> Failure {
     Failure::Syntax("value is not an integer or out of range".to_owned())

@@ -8,6 +8,7 @@ use tollgate_engine::effect::Effect;
 const NOAUTH: &str = "-NOAUTH Authentication required.";
 const WRONGPASS: &str = "-WRONGPASS invalid username-password pair or user is disabled.";
 const BAD_NAME: &str = "-ERR Client names cannot contain spaces, newlines or special characters.";
+const NO_INDEX: &str = "-ERR value is not an integer or out of range";
 const GREETING_2: &str = "[\"server\", \"redis\", \"version\", \"7.2.4\", \"proto\", 2, \"id\", 7, \"mode\", \
                           \"standalone\", \"role\", \"master\", \"modules\", []]";
 const GREETING_3: &str = "{\"server\": \"redis\", \"version\": \"7.2.4\", \"proto\": 3, \"id\": 7, \"mode\": \
@@ -46,8 +47,21 @@ fn small_commands_answer_as_redis_does() {
         ("TIME", "[\"1751540400\", \"0\"]"),
         ("NOPE a b", "-ERR unknown command 'NOPE', with args beginning with: 'a' 'b' "),
         ("EVAL x 0", "-ERR unknown command 'EVAL', with args beginning with: 'x' '0' "),
+        ("SELECT 05", NO_INDEX),
+        ("SELECT -0", NO_INDEX),
+        ("SELECT +0", NO_INDEX),
+        ("SELECT 4294967296", NO_INDEX),
     ];
     check(&mut node(), &table);
+}
+
+#[test]
+fn an_unknown_command_is_shown_as_far_as_redis_shows_it() {
+    let name = "n".repeat(200);
+    let words = [name.as_bytes()].into_iter().chain([&b"word"[..]; 40]).collect::<Vec<_>>();
+    let shown = format!("{}'wo' ", "'word' ".repeat(18));
+    let expected = format!("-ERR unknown command '{}', with args beginning with: {shown}", "n".repeat(128));
+    assert_eq!(node().call(&words).to_string(), expected);
 }
 
 #[test]
