@@ -1,6 +1,6 @@
 //! INCREX: a counter with bounds and a lifetime in one step, as Redis 8.8 has it.
 //!
-//! The problem: a counter that must not pass its limit takes INCR, EXPIRE and a comparison, which together are a script.
+//! The problem: a counter that must not pass its limit takes INCR, EXPIRE and a comparison: together, a script.
 //! The idea: one command adds, compares and says how much it added; what would pass a bound adds nothing and leaves the
 //! key, its lifetime included, as it was, or with SATURATE goes as far as the bound.
 //!

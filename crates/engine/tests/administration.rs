@@ -1,4 +1,4 @@
-//! CONFIG SET, SLOWLOG, LATENCY, MEMORY, OBJECT, ACL and what comes later, on the engine alone, with a clock of its own.
+//! CONFIG SET, SLOWLOG, LATENCY, MEMORY, OBJECT, ACL and what comes later, on the engine alone, its clock its own.
 
 #![allow(clippy::expect_used, reason = "what is missing is a test that fails")]
 
