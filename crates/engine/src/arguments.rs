@@ -176,6 +176,55 @@ pub const CLIENT_LIST: &[Argument] = &[
     worded("TYPE", "client-type", ArgumentKind::Text),
     Argument { name: "client-id", kind: ArgumentKind::Integer, token: "ID", optional: true, multiple: true },
 ];
+/// CLIENT KILL.
+pub const CLIENT_KILL: &[Argument] = &[plain(
+    "filter",
+    ArgumentKind::OneOf(&[
+        plain("ip:port", ArgumentKind::Text),
+        many(plain(
+            "new-format",
+            ArgumentKind::OneOf(&[
+                worded("ID", "client-id", ArgumentKind::Integer),
+                worded("TYPE", "client-type", ArgumentKind::Text),
+                worded("USER", "username", ArgumentKind::Text),
+                worded("ADDR", "addr", ArgumentKind::Text),
+                worded("LADDR", "laddr", ArgumentKind::Text),
+                worded("SKIPME", "yes/no", ArgumentKind::Text),
+                worded("MAXAGE", "seconds", ArgumentKind::Integer),
+            ]),
+        )),
+    ]),
+)];
+/// CLIENT PAUSE.
+pub const CLIENT_PAUSE: &[Argument] = &[
+    plain("timeout", ArgumentKind::Integer),
+    optional(plain("mode", ArgumentKind::OneOf(&[word("WRITE", "write"), word("ALL", "all")]))),
+];
+/// CLIENT REPLY.
+pub const ON_OFF_SKIP: &[Argument] =
+    &[plain("action", ArgumentKind::OneOf(&[word("ON", "on"), word("OFF", "off"), word("SKIP", "skip")]))];
+const SWITCH: Argument = plain("enabled", ArgumentKind::OneOf(&[word("ON", "on"), word("OFF", "off")]));
+/// CLIENT NO-EVICT and NO-TOUCH.
+pub const ON_OFF: &[Argument] = &[SWITCH];
+/// CLIENT TRACKING.
+pub const CLIENT_TRACKING: &[Argument] = &[
+    SWITCH,
+    worded("REDIRECT", "client-id", ArgumentKind::Integer),
+    many(worded("PREFIX", "prefix", ArgumentKind::Text)),
+    optional(word("BCAST", "bcast")),
+    optional(word("OPTIN", "optin")),
+    optional(word("OPTOUT", "optout")),
+    optional(word("NOLOOP", "noloop")),
+];
+/// CLIENT CACHING.
+pub const YES_NO: &[Argument] = &[plain("mode", ArgumentKind::OneOf(&[word("YES", "yes"), word("NO", "no")]))];
+/// CLIENT UNBLOCK.
+pub const CLIENT_UNBLOCK: &[Argument] = &[
+    plain("client-id", ArgumentKind::Integer),
+    optional(plain("unblock-type", ArgumentKind::OneOf(&[word("TIMEOUT", "timeout"), word("ERROR", "error")]))),
+];
+/// DEBUG SLEEP.
+pub const SECONDS: &[Argument] = &[plain("seconds", ArgumentKind::Text)];
 /// COMMAND INFO and COMMAND DOCS.
 pub const COMMAND_NAMES: &[Argument] = &[optional(many(plain("command-name", ArgumentKind::Text)))];
 /// COMMAND LIST.

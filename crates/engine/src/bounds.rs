@@ -22,6 +22,8 @@ pub const SCAN_COUNT_MAX: usize = 100_000;
 pub const SCAN_BYTES_MAX: usize = 1024 * 1024;
 /// How far RL.CLOCK SET can move the test clock: the year 9999.
 pub const CLOCK_MICROS_MAX: u64 = 253_402_300_800 * 1_000_000;
+/// The longest DEBUG SLEEP.
+pub const SLEEP_SECONDS_MAX: u64 = 60;
 
 const _: () = assert!(OUTPUT_BYTES_PAUSE < OUTPUT_BYTES_MAX);
 const _: () = assert!(KEY_BYTES_MAX < u16::MAX as usize);

@@ -117,6 +117,10 @@ impl Flags {
     pub const ENDS_BATCH: Flags = Flags(256);
     /// Not allowed between MULTI and EXEC.
     pub const NO_MULTI: Flags = Flags(2048);
+    /// Not shown: CLIENT PAUSE does not hold it, so that an operator can end the pause.
+    pub const NEVER_HELD: Flags = Flags(512);
+    /// Not shown: its parts are told who asks, see [`crate::asker`].
+    pub const TOLD_WHO: Flags = Flags(1024);
 
     const NAMES: [(Flags, &'static str); 9] = [
         (Flags::WRITE, "write"),

@@ -2,6 +2,8 @@
 
 use crate::bounds::CLIENT_NAME_BYTES_MAX;
 use crate::call::Call;
+use crate::client_commands::{in_order, is_nobodys_type};
+use crate::client_state::Replies;
 use crate::core::Core;
 use crate::effect::Effect;
 use crate::limit_commands::integer;
@@ -47,6 +49,8 @@ pub fn reset(core: &mut Core, session: &mut Session, _call: &Call<'_>, reply: &m
     session.set_protocol(Protocol::Resp2);
     session.client.name.borrow_mut().clear();
     session.transactions = Transactions::default();
+    session.client.state.reset();
+    session.replies = Replies::On;
     session.authenticated = core.settings.password.is_none();
     core.effects.push(Effect::SessionChanged);
     reply.simple("RESET");
@@ -225,21 +229,20 @@ pub fn client_list_merge(fragments: &[&[u8]], call: &Call<'_>, reply: &mut Reply
     if call.args.len() > 2 && !by_type && !by_id {
         return reply.error(SYNTAX);
     }
+    let mut ids = None;
     if by_id {
-        let number = |id: &[u8]| std::str::from_utf8(id).ok().and_then(|text| text.parse::<u64>().ok());
-        if call.args.iter().skip(3).any(|id| number(id).is_none_or(|id| id == 0)) {
+        let number = |id: &[u8]| std::str::from_utf8(id).ok()?.parse::<u64>().ok().filter(|id| *id > 0);
+        ids = call.args.iter().skip(3).map(number).collect::<Option<Vec<u64>>>();
+        if ids.is_none() {
             return reply.error("ERR Invalid client ID");
         }
     }
     if by_type {
-        let known = ["normal", "master", "replica", "slave", "pubsub"];
-        if !known.iter().any(|word| call.is_word(3, word)) {
-            return reply.error(&format!("ERR Unknown client type '{}'", printable(call.argument(3))));
-        }
-        if !call.is_word(3, "normal") {
-            return reply.verbatim_txt("");
+        match is_nobodys_type(call.argument(3)) {
+            None => return reply.error(&format!("ERR Unknown client type '{}'", printable(call.argument(3)))),
+            Some(true) => return reply.verbatim_txt(""),
+            Some(false) => {}
         }
     }
-    let text = fragments.concat();
-    reply.verbatim_txt(&String::from_utf8_lossy(&text));
+    reply.verbatim_txt(&in_order(fragments, ids.as_deref()));
 }

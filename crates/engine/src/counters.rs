@@ -135,6 +135,8 @@ counters! {
     wakes_sent: Counter,
     /// Commands answered with BUSY because a lane stayed full.
     busy_replies: Counter,
+    /// Lines of MONITOR that were not shown because somebody who asked for them reads too slowly.
+    monitor_lines_lost: Counter,
     /// Charges of RL.ALL taken back because another core refused.
     undone_charges: Counter,
     /// Writes refused for memory.

@@ -13,4 +13,19 @@ pub enum Effect {
     SetClock(Micros),
     /// End the process in order.
     Shutdown,
+    /// Let this client's connection look at its state: it was killed.
+    WakeClient(u64),
+    /// Hold commands from now on for so long: all, or those that write.
+    Pause {
+        /// For how long.
+        milliseconds: u64,
+        /// Whether commands that only read are held too.
+        all: bool,
+    },
+    /// Hold no commands any more.
+    Unpause,
+    /// Answer this connection, and show it what others do.
+    Monitor,
+    /// Let this core's thread stand still for so many microseconds.
+    Sleep(u64),
 }

@@ -154,6 +154,7 @@ fn stats(text: &mut String, core: &Core, _call: &Call<'_>) {
     line(text, "messages_sent", total(core, |counters| &counters.messages_sent));
     line(text, "wakes_sent", total(core, |counters| &counters.wakes_sent));
     line(text, "busy_replies", total(core, |counters| &counters.busy_replies));
+    line(text, "monitor_lines_lost", total(core, |counters| &counters.monitor_lines_lost));
     line(text, "connections_handed_on", total(core, |counters| &counters.connections_handed_on));
 }
 

@@ -1,5 +1,6 @@
 //! One client's session: what it said about itself and what it may do. No socket: the shell owns that.
 
+use crate::client_state::{ClientState, Replies};
 use crate::transaction::Transactions;
 use std::cell::{Cell, RefCell};
 use std::fmt::Write;
@@ -40,6 +41,8 @@ pub struct Client {
     pub output_bytes: Cell<u64>,
     /// Commands it sent.
     pub commands: Cell<u64>,
+    /// What it is at the moment.
+    pub state: ClientState,
 }
 
 impl Client {
@@ -47,13 +50,12 @@ impl Client {
     pub fn line(&self, now: Micros) -> String {
         let seconds_since = |then: Micros| now.saturating_sub(then) / 1_000_000;
         let mut line = String::new();
-        let unix = if self.address.starts_with('/') { "U" } else { "N" };
         let protocol = if self.protocol.get() == Protocol::Resp3 { 3 } else { 2 };
         let _ = write!(
             line,
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf=0 \
-             qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd={} user=default \
-             redir=-1 resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={} core={}",
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf={} \
+             qbuf-free={} argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem={} tot-mem={} events={} cmd={} \
+             user=default redir=-1 resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={} core={}",
             self.id,
             self.address,
             self.local_address,
@@ -61,7 +63,12 @@ impl Client {
             self.name.borrow(),
             seconds_since(self.since),
             seconds_since(self.active.get()),
-            unix,
+            self.state.flags(self.address.starts_with('/')),
+            self.state.query_bytes.get(),
+            self.state.query_room_bytes.get(),
+            self.state.unsent_bytes.get(),
+            self.memory_bytes(),
+            if self.state.unsent_bytes.get() > 0 { "rw" } else { "r" },
             self.last_command.get(),
             protocol,
             self.lib_name.borrow(),
@@ -72,6 +79,16 @@ impl Client {
             self.core,
         );
         line
+    }
+
+    /// What it takes, in bytes: its record, its texts and its buffers.
+    fn memory_bytes(&self) -> u64 {
+        let texts = [&self.name, &self.lib_name, &self.lib_version].map(|text| text.borrow().capacity());
+        let own = size_of::<Client>() + self.address.capacity() + self.local_address.capacity();
+        let fixed = u64::try_from(own + texts.iter().sum::<usize>()).unwrap_or(u64::MAX);
+        let state = &self.state;
+        let buffers = [&state.query_bytes, &state.query_room_bytes, &state.unsent_bytes];
+        buffers.iter().fold(fixed, |sum, bytes| sum.saturating_add(bytes.get()))
     }
 }
 
@@ -86,12 +103,15 @@ pub struct Session {
     pub authenticated: bool,
     /// Between MULTI and EXEC, and between WATCH and EXEC.
     pub transactions: Transactions,
+    /// Which replies it gets.
+    pub replies: Replies,
 }
 
 impl Session {
     /// Of a client that just came.
     pub fn new(client: Rc<Client>, authenticated: bool) -> Session {
-        Session { client, protocol: Protocol::Resp2, authenticated, transactions: Transactions::default() }
+        let transactions = Transactions::default();
+        Session { client, protocol: Protocol::Resp2, authenticated, transactions, replies: Replies::On }
     }
 
     /// Sets the protocol for this session's next replies.

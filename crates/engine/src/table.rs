@@ -4,8 +4,8 @@ use crate::arguments as args;
 use crate::command::{Command, Flags, Handler, Keys, Route};
 use crate::transaction::Control;
 use crate::{
-    acl, config_commands as config, connection, expiry, explain, increx, info, introspect, keys, latency, later,
-    limit_commands as limits, memory_commands as memory, moving, numbers, object, random_key,
+    acl, client_commands as clients, config_commands as config, connection, expiry, explain, increx, info, introspect,
+    keys, latency, later, limit_commands as limits, memory_commands as memory, moving, numbers, object, random_key,
     server_commands as server, set, several, slowlog, throttle, values,
 };
 
@@ -685,6 +685,24 @@ pub const COMMANDS: &[Command] = &[
     },
     // The server.
     Command {
+        name: "monitor",
+        arity: 1,
+        flags: ADMIN.with(Flags::ENDS_BATCH),
+        categories: &["@admin", "@slow", "@dangerous"],
+        summary: "Shows this connection the commands of all clients, as they come.",
+        handler: Handler::Session(clients::monitor),
+        ..SERVER
+    },
+    Command {
+        name: "debug",
+        arity: -2,
+        flags: ADMIN,
+        categories: &["@admin", "@slow", "@dangerous"],
+        summary: "For tests of clients.",
+        subcommands: DEBUG,
+        ..SERVER
+    },
+    Command {
         name: "command",
         arity: -1,
         categories: &["@slow", "@connection"],
@@ -868,6 +886,115 @@ const CLIENT: &[Command] = &[
         ..CONNECTION
     },
     Command {
+        name: "client|kill",
+        arity: -3,
+        flags: ADMIN.with(Flags::TOLD_WHO),
+        route: Route::Every,
+        categories: &["@admin", "@slow", "@dangerous", "@connection"],
+        summary: "Ends connections: the one from an address, or those that fit all filters.",
+        complexity: "O(N) with N the connections",
+        arguments: args::CLIENT_KILL,
+        handler: Handler::Spread(clients::client_kill_part, clients::client_kill_merge),
+        ..CONNECTION
+    },
+    Command {
+        name: "client|pause",
+        arity: -3,
+        flags: ADMIN.with(Flags::ENDS_BATCH),
+        categories: &["@admin", "@slow", "@dangerous", "@connection"],
+        summary: "Holds commands, or those that write, for so many milliseconds; AUTH, HELLO, RESET and QUIT go on.",
+        arguments: args::CLIENT_PAUSE,
+        handler: Handler::Session(clients::client_pause),
+        ..CONNECTION
+    },
+    Command {
+        name: "client|unpause",
+        arity: 2,
+        flags: ADMIN.with(Flags::ENDS_BATCH).with(Flags::NEVER_HELD),
+        categories: &["@admin", "@slow", "@dangerous", "@connection"],
+        summary: "Ends CLIENT PAUSE.",
+        handler: Handler::Session(clients::client_unpause),
+        ..CONNECTION
+    },
+    Command {
+        name: "client|reply",
+        arity: 3,
+        flags: ALWAYS.with(Flags::ENDS_BATCH),
+        categories: &["@slow", "@connection"],
+        summary: "Switches replies on or off, or skips that of the next command.",
+        arguments: args::ON_OFF_SKIP,
+        handler: Handler::Session(clients::client_reply),
+        ..CONNECTION
+    },
+    Command {
+        name: "client|no-evict",
+        arity: 3,
+        flags: ADMIN,
+        categories: &["@admin", "@slow", "@dangerous", "@connection"],
+        summary: "Noted and shown; no client is ended for memory.",
+        arguments: args::ON_OFF,
+        handler: Handler::Session(clients::client_no_evict),
+        ..CONNECTION
+    },
+    Command {
+        name: "client|no-touch",
+        arity: 3,
+        flags: ALWAYS,
+        categories: &["@slow", "@connection"],
+        summary: "Noted and shown; nothing depends on when a key was last read.",
+        arguments: args::ON_OFF,
+        handler: Handler::Session(clients::client_no_touch),
+        ..CONNECTION
+    },
+    Command {
+        name: "client|tracking",
+        arity: -3,
+        flags: ALWAYS,
+        categories: &["@slow", "@connection"],
+        summary: "Client side caching: not offered, so only OFF is accepted.",
+        arguments: args::CLIENT_TRACKING,
+        handler: Handler::Session(clients::client_tracking),
+        ..CONNECTION
+    },
+    Command {
+        name: "client|caching",
+        arity: 3,
+        flags: ALWAYS,
+        categories: &["@slow", "@connection"],
+        summary: "Always an error: nothing is tracked.",
+        arguments: args::YES_NO,
+        handler: Handler::Session(clients::client_caching),
+        ..CONNECTION
+    },
+    Command {
+        name: "client|trackinginfo",
+        arity: 2,
+        flags: ALWAYS,
+        categories: &["@slow", "@connection"],
+        summary: "Says that nothing is tracked.",
+        handler: Handler::Session(clients::client_trackinginfo),
+        ..CONNECTION
+    },
+    Command {
+        name: "client|getredir",
+        arity: 2,
+        flags: ALWAYS,
+        categories: &["@slow", "@connection"],
+        summary: "Always -1: nothing is tracked.",
+        handler: Handler::Session(clients::client_getredir),
+        ..CONNECTION
+    },
+    Command {
+        name: "client|unblock",
+        arity: -3,
+        flags: ADMIN,
+        categories: &["@admin", "@slow", "@dangerous", "@connection"],
+        summary: "Always 0: no command blocks.",
+        arguments: args::CLIENT_UNBLOCK,
+        handler: Handler::Session(clients::client_unblock),
+        ..CONNECTION
+    },
+    Command {
         name: "client|help",
         arity: 2,
         summary: "The subcommands.",
@@ -918,6 +1045,27 @@ const COMMAND: &[Command] = &[
     },
     Command {
         name: "command|help",
+        arity: 2,
+        summary: "The subcommands.",
+        handler: Handler::Session(introspect::container_help),
+        ..SERVER
+    },
+];
+
+const DEBUG: &[Command] = &[
+    Command {
+        name: "debug|sleep",
+        arity: 3,
+        flags: ADMIN,
+        route: Route::Every,
+        categories: &["@admin", "@slow", "@dangerous"],
+        summary: "Lets every core stand still for so many seconds.",
+        arguments: args::SECONDS,
+        handler: Handler::Spread(clients::debug_sleep_part, clients::debug_sleep_merge),
+        ..SERVER
+    },
+    Command {
+        name: "debug|help",
         arity: 2,
         summary: "The subcommands.",
         handler: Handler::Session(introspect::container_help),

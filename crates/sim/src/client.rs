@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tollgate_engine::all::AllPlan;
+use tollgate_engine::client_state::ClientState;
 use tollgate_engine::parcel::Parcel;
 use tollgate_engine::session::{Client as Person, Session};
 use tollgate_limits::Micros;
@@ -154,6 +155,7 @@ impl Client {
             input_bytes: Cell::new(0),
             output_bytes: Cell::new(0),
             commands: Cell::new(0),
+            state: ClientState::default(),
         };
         Client {
             core,

@@ -15,8 +15,10 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use tollgate_engine::all::{self, AllPlan};
+use tollgate_engine::asker::WithAsker;
 use tollgate_engine::call::Call;
-use tollgate_engine::command::Handler;
+use tollgate_engine::client_state::ClientState;
+use tollgate_engine::command::{Flags, Handler};
 use tollgate_engine::core::{Core, Parts};
 use tollgate_engine::counters::Counters;
 use tollgate_engine::dispatch::{Dispatcher, Ready, Way, may_run};
@@ -159,6 +161,10 @@ impl Node {
             Err(text) => reply.error(&text),
             Ok(ready) => match may_run(ready.entry, &self.session) {
                 Err(text) => reply.error(text),
+                Ok(()) if ready.entry.command.flags.has(Flags::TOLD_WHO) => {
+                    let told = WithAsker::new(args, self.session.client.id);
+                    self.dispatch(&ready, told.args(), &mut reply);
+                }
                 Ok(()) => self.dispatch(&ready, args, &mut reply),
             },
         }
@@ -357,7 +363,8 @@ fn settings(setup: &Setup) -> Settings {
     }
 }
 
-fn client() -> Client {
+/// The client of a node's session.
+pub fn client() -> Client {
     Client {
         id: 7,
         address: "127.0.0.1:50000".to_owned(),
@@ -374,5 +381,6 @@ fn client() -> Client {
         input_bytes: Cell::new(0),
         output_bytes: Cell::new(0),
         commands: Cell::new(0),
+        state: ClientState::default(),
     }
 }

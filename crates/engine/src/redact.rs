@@ -1,0 +1,55 @@
+//! Which arguments no log, no MONITOR and no other client may ever see.
+
+use crate::command::Command;
+use tollgate_resp::Args;
+
+/// What is shown in the place of a secret.
+pub const REDACTED: &str = "(redacted)";
+
+/// The positions of the secrets among a call's arguments: of AUTH all, of HELLO the two after each AUTH.
+pub fn secrets<'a>(command: &Command, args: Args<'a>) -> impl Fn(usize) -> bool + 'a {
+    let (auth, hello) = (command.name == "auth", command.name == "hello");
+    let is_auth = move |position: usize| args.get(position).is_some_and(|word| word.eq_ignore_ascii_case(b"AUTH"));
+    move |position| {
+        let after_auth = |back: usize| position.checked_sub(back).is_some_and(|before| before >= 2 && is_auth(before));
+        (auth && position > 0) || (hello && (after_auth(1) || after_auth(2)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::registry;
+    use tollgate_resp::Span;
+
+    fn shown(line: &str) -> String {
+        let mut spans = Vec::new();
+        let mut start = 0;
+        for word in line.split(' ') {
+            let end = start + u32::try_from(word.len()).unwrap();
+            spans.push(Span { start, end });
+            start = end + 1;
+        }
+        let args = Args::new(line.as_bytes(), &spans);
+        let entry = registry().find_name(args.get(0).unwrap()).unwrap();
+        let is_secret = secrets(entry.command, args);
+        let words = line.split(' ').enumerate().map(|(at, word)| if is_secret(at) { "*" } else { word });
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn passwords_and_their_users_are_secret_and_nothing_else() {
+        let table = [
+            ("AUTH pw", "AUTH *"),
+            ("auth default pw", "auth * *"),
+            ("HELLO 3", "HELLO 3"),
+            ("HELLO 3 AUTH default pw SETNAME me", "HELLO 3 AUTH * * SETNAME me"),
+            ("hello 3 setname me auth default pw", "hello 3 setname me auth * *"),
+            ("ECHO auth", "ECHO auth"),
+            ("RL.SLIDE auth 5 60", "RL.SLIDE auth 5 60"),
+        ];
+        for (line, expected) in table {
+            assert_eq!(shown(line), expected);
+        }
+    }
+}
