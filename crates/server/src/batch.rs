@@ -128,8 +128,8 @@ impl Batch {
     }
 
     /// Adds the command whose arguments are the spans from `first` on. One that is like the last, for one key, goes in
-    /// line. Answers whether the batch must end with it: AUTH changes the bounds of what follows, MULTI
-    /// how it is run.
+    /// line. Answers whether the batch must end with it: AUTH changes the bounds of what follows, MULTI how it is run,
+    /// CLIENT REPLY whether it is answered.
     #[inline(always)]
     fn add(&mut self, dispatcher: &Dispatcher, buffer: &[u8], first: usize) -> bool {
         let args = Args::new(buffer, self.spans.get(first..).unwrap_or_default());

@@ -10,7 +10,11 @@
 //!
 //! A connection coordinates; cores decide. It holds no borrow of the engine across an await.
 
+mod modes;
+
 use crate::batch::{BATCH_COMMANDS_MAX, Batch, Item, Stop};
+use crate::clock::boot_micros;
+use crate::monitor::Monitor;
 use crate::outbox::Outbox;
 use crate::spread;
 use crate::stream::Stream;
@@ -24,8 +28,11 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 use tollgate_engine::all::BUSY;
+use tollgate_engine::asker::WithAsker;
 use tollgate_engine::bounds::{OUTPUT_BYTES_MAX, OUTPUT_BYTES_MAX_UNAUTHENTICATED, OUTPUT_BYTES_PAUSE};
 use tollgate_engine::call::Call;
+use tollgate_engine::client_state::{ClientState, Replies};
+use tollgate_engine::command::Flags;
 use tollgate_engine::core::Core;
 use tollgate_engine::dispatch::{Ready, Way, may_run};
 use tollgate_engine::effect::Effect;
@@ -72,6 +79,10 @@ pub struct Connection<S> {
     /// When the client came, or gave its rights up by RESET.
     unauthenticated_since: Instant,
     outbox: Outbox,
+    /// What it is shown of others, after MONITOR.
+    monitor: Option<Monitor>,
+    /// Whether the replies of the present batch are thrown away, by CLIENT REPLY.
+    silent: bool,
     ending: Option<Ending>,
 }
 
@@ -106,6 +117,7 @@ impl<S: Stream> Connection<S> {
             input_bytes: Cell::new(0),
             output_bytes: Cell::new(0),
             commands: Cell::new(0),
+            state: ClientState::default(),
         });
         worker.core.borrow_mut().clients.insert(client.id, client.clone());
         let authenticated = worker.hub.settings.password.is_none();
@@ -120,6 +132,8 @@ impl<S: Stream> Connection<S> {
             partial_since: None,
             unauthenticated_since: Instant::now(),
             outbox: Outbox::default(),
+            monitor: None,
+            silent: false,
             ending: None,
         }
     }
@@ -129,7 +143,8 @@ impl<S: Stream> Connection<S> {
         let mut batch = Batch::default();
         self.worker.register(self.session.client.id).await;
         while self.ending.is_none() {
-            let Some(buffer) = self.read().await else { break };
+            let input = if self.monitor.is_none() { self.read().await } else { self.read_or_watch().await };
+            let Some(buffer) = input else { break };
             let worker = self.worker.clone();
             worker.busy.set(worker.busy.get() + 1);
             let (large, rest) = self.process(&buffer, &mut batch).await;
@@ -192,6 +207,7 @@ impl<S: Stream> Connection<S> {
             self.worker.core.borrow().counters.net_input_bytes.add(bytes);
             let client = &self.session.client;
             client.input_bytes.set(client.input_bytes.get() + bytes);
+            self.note_query(&buffer);
             buffer
         })
     }
@@ -202,6 +218,9 @@ impl<S: Stream> Connection<S> {
             if self.worker.is_stopping() {
                 self.ending = Some(Ending::Linger);
                 return Poll::Ready(Err(io::Error::other("the server stops")));
+            }
+            if self.is_killed() {
+                return Poll::Ready(Err(modes::killed()));
             }
             // Much is read into where it lies, so that a large command that comes byte by byte is not copied each time;
             // a little is copied, so that a thousand clients with half a command each do not hold a buffer each.
@@ -228,7 +247,9 @@ impl<S: Stream> Connection<S> {
     fn deadline(&self) -> Option<Instant> {
         let authentication = (!self.session.authenticated).then(|| self.unauthenticated_since + AUTHENTICATION_TIME);
         let partial = self.partial_since.map(|since| since + PARTIAL_COMMAND_TIME);
-        let idle = self.worker.idle_timeout().map(|timeout| Instant::now() + timeout);
+        // Who watches others has nothing to say.
+        let idle = self.worker.idle_timeout().filter(|_| !self.session.client.state.monitors.get());
+        let idle = idle.map(|timeout| Instant::now() + timeout);
         [authentication, partial, idle].into_iter().flatten().min()
     }
 
@@ -236,17 +257,26 @@ impl<S: Stream> Connection<S> {
     async fn process(&mut self, buffer: &[u8], batch: &mut Batch) -> (bool, usize) {
         let (mut start, mut commands) = (0, 0);
         let stop = loop {
-            // Before authentication one at a time: AUTH changes what may follow.
-            let commands_max = if self.session.authenticated { BATCH_COMMANDS_MAX } else { 1 };
+            let commands_max = self.commands_max();
             let stop = batch.fill(&mut self.parser, &self.worker.dispatcher, buffer, &mut start, commands_max);
             commands += batch.items.len();
             let client = &self.session.client;
             client.commands.set(client.commands.get() + u64::try_from(batch.items.len()).unwrap_or(0));
+            if commands_max == 1 {
+                self.wait_out_pause(batch).await;
+            }
+            if self.session.replies != Replies::On {
+                self.begin_silence(batch).await;
+            }
             if self.session.transactions.open.is_some() {
                 self.queue_batch(buffer, batch).await;
             } else {
                 self.run_batch(buffer, batch).await;
             }
+            if self.silent {
+                self.end_silence();
+            }
+            self.end_if_killed();
             if self.ending.is_some() || stop != Stop::Full {
                 break stop;
             }
@@ -272,6 +302,7 @@ impl<S: Stream> Connection<S> {
             self.held = buffer.get(start..).unwrap_or_default().to_vec();
             self.worker.give_buffer(buffer);
         }
+        self.note_query(&self.held);
         let partial = self.parser.is_mid_command() || !self.held.is_empty();
         self.partial_since = if partial { self.partial_since.or_else(|| Some(Instant::now())) } else { None };
     }
@@ -293,13 +324,18 @@ impl<S: Stream> Connection<S> {
             self.ending = Some(Ending::Cut);
             return;
         }
-        Reply::new(&mut self.outbox.bytes, self.session.protocol).error(&format!("ERR {error}"));
+        if self.session.replies != Replies::Off {
+            Reply::new(&mut self.outbox.bytes, self.session.protocol).error(&format!("ERR {error}"));
+        }
         self.ending = Some(Ending::Linger);
     }
 
     async fn run_batch(&mut self, buffer: &[u8], batch: &Batch) {
         let mut next = 0;
-        while next < batch.items.len() && self.ending.is_none() {
+        if self.worker.hub.monitors.are_there() {
+            self.show(buffer, batch);
+        }
+        while next < batch.items.len() && self.goes_on() {
             next = self.run_until_barrier(buffer, batch, next);
             if self.outbox.is_waiting() {
                 self.collect().await;
@@ -460,9 +496,16 @@ impl<S: Stream> Connection<S> {
                 Effect::SessionChanged => {
                     self.parser.set_limits(request_limits(&self.worker, self.session.authenticated));
                     self.unauthenticated_since = Instant::now();
+                    self.monitor.take_if(|_| !self.session.client.state.monitors.get());
                 }
                 Effect::SetClock(micros) => self.worker.hub.clock.set(micros),
                 Effect::Shutdown => self.worker.hub.stop(),
+                Effect::Pause { milliseconds, all } => self.worker.hub.pause.begin(boot_micros(), milliseconds, all),
+                Effect::Unpause => self.worker.hub.pause.end(),
+                Effect::Monitor => self.begin_monitor(),
+                Effect::WakeClient(_) | Effect::Sleep(_) => {
+                    self.worker.perform(effect);
+                }
             }
         }
     }
@@ -518,6 +561,10 @@ impl<S: Stream> Connection<S> {
         let mut reply = Reply::new(&mut self.outbox.bytes, protocol);
         match ready.way {
             Way::PerKey => spread::per_key(&self.worker, &ready, args, &mut reply).await,
+            Way::Every if ready.entry.command.flags.has(Flags::TOLD_WHO) => {
+                let told = WithAsker::new(args, self.session.client.id);
+                spread::every(&self.worker, &ready, told.args(), &mut reply).await;
+            }
             Way::Every => spread::every(&self.worker, &ready, args, &mut reply).await,
             Way::Cursor => spread::walk(&self.worker, &ready, args, &mut reply).await,
             Way::AllOrNothing => spread::all_or_nothing(&self.worker, &ready, args, &mut reply).await,
@@ -545,7 +592,9 @@ impl<S: Stream> Connection<S> {
             let authentication = (!self.session.authenticated).then_some(authentication);
             let deadline = [idle, authentication].into_iter().flatten().fold(stalled, Instant::min);
             let rest = bytes.get(written..).unwrap_or_default();
-            match tokio::time::timeout_at(deadline, self.stream.write(rest)).await {
+            modes::note_unsent(&self.session.client, rest.len());
+            let write = modes::unless_killed(&self.worker, &self.session.client, self.stream.write(rest));
+            match tokio::time::timeout_at(deadline, write).await {
                 Ok(Ok(count)) if count > 0 => written += count,
                 Ok(result) => return Err(result.err().unwrap_or(io::ErrorKind::WriteZero.into())),
                 Err(_) => {
@@ -554,12 +603,16 @@ impl<S: Stream> Connection<S> {
                     return Err(io::ErrorKind::TimedOut.into());
                 }
             }
+            modes::note_unsent(&self.session.client, 0);
         }
         Ok(())
     }
 
     /// Writes all replies.
     async fn flush(&mut self) -> io::Result<()> {
+        if self.silent {
+            self.outbox.clear();
+        }
         if self.outbox.bytes.is_empty() || self.ending == Some(Ending::Cut) {
             return Ok(());
         }

@@ -2,6 +2,8 @@
 
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::monitor::Monitors;
+use crate::pause::Pause;
 use crossbeam::queue::ArrayQueue;
 use crossbeam::utils::CachePadded;
 use std::net::{SocketAddr, TcpStream};
@@ -46,6 +48,10 @@ pub struct Hub {
     pub config: Config,
     /// The most clients, after what the limit on open files leaves.
     pub clients_max: usize,
+    /// Whether commands are held.
+    pub pause: Pause,
+    /// Who is shown what others do.
+    pub monitors: Arc<Monitors>,
     handed_over: Box<[ArrayQueue<Fresh>]>,
     loads: Box<[CachePadded<AtomicUsize>]>,
     next_client_id: AtomicU64,
@@ -69,6 +75,8 @@ impl Hub {
             counters,
             config,
             clients_max,
+            pause: Pause::default(),
+            monitors: Arc::default(),
             handed_over: (0..cores).map(|_| ArrayQueue::new(HAND_OVER_MAX)).collect(),
             loads: (0..cores).map(|_| CachePadded::new(AtomicUsize::new(0))).collect(),
             next_client_id: AtomicU64::new(1),

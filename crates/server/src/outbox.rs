@@ -62,6 +62,13 @@ impl Outbox {
         self.marks.clear();
     }
 
+    /// Keeps only the last reply, which is one line.
+    pub fn keep_last_line(&mut self) {
+        let before_end = self.bytes.len().saturating_sub(b"\r\n".len());
+        let earlier = self.bytes.get(..before_end).and_then(|bytes| bytes.iter().rposition(|byte| *byte == b'\n'));
+        self.bytes.drain(..earlier.map_or(0, |end| end + 1));
+    }
+
     /// Empties it after everything was written.
     pub fn clear(&mut self) {
         self.bytes.clear();

@@ -94,6 +94,7 @@ async fn gather(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, parts: Vec<P
         with_arguments(at_positions(args, &part.arguments), |args| {
             core.counters.ran(ready.entry.index);
             run_part(&mut core, &Call { args, at: ready.at, now: worker.now() }, &mut own);
+            worker.carry_out(&mut core);
         });
     }
     let answered = worker.collect(ticket).await;

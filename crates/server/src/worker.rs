@@ -14,6 +14,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tollgate_engine::core::Core;
 use tollgate_engine::dispatch::Dispatcher;
+use tollgate_engine::effect::Effect;
 use tollgate_engine::parcel::Parcel;
 use tollgate_engine::tunables::Tunable;
 use tollgate_limits::Micros;
@@ -42,7 +43,7 @@ pub struct Worker {
     /// Batches being run by connections right now: a stop waits for them.
     pub busy: Cell<usize>,
     stopping: Cell<bool>,
-    /// By client: what wakes its connection when the server stops.
+    /// By client: what wakes its connection when the server stops or the client is killed.
     connections: RefCell<HashMap<u64, Waker>>,
     outgoing: RefCell<Vec<Option<Box<Parcel>>>>,
     /// Messages that other cores have not answered yet, or whose room is held for an undo.
@@ -298,7 +299,10 @@ impl Worker {
             {
                 taken += 1;
                 let now = self.now();
-                self.core.borrow_mut().run_parcel(&mut parcel, now);
+                let mut core = self.core.borrow_mut();
+                core.run_parcel(&mut parcel, now);
+                self.carry_out(&mut core);
+                drop(core);
                 if self.hub.mesh.answer(self.index, from, parcel).is_err() {
                     tracing::error!(core = from, "a reply lane was full although it holds all that may be outstanding");
                 }
@@ -315,6 +319,25 @@ impl Worker {
             self.hub.mesh.mark(self.index);
         }
         more
+    }
+
+    /// Does what commands asked of this core, whoever's they are; what they asked of a connection is its own affair.
+    pub fn carry_out(&self, core: &mut Core) {
+        core.effects.retain(|effect| !self.perform(*effect));
+    }
+
+    /// Does what was asked of this core. Answers whether it was.
+    pub fn perform(&self, effect: Effect) -> bool {
+        match effect {
+            Effect::WakeClient(client) => {
+                if let Some(waker) = self.connections.borrow().get(&client) {
+                    waker.wake_by_ref();
+                }
+            }
+            Effect::Sleep(micros) => std::thread::sleep(Duration::from_micros(micros)),
+            _ => return false,
+        }
+        true
     }
 
     /// Serves a connection that was placed here.

@@ -1,0 +1,201 @@
+//! How a connection is treated where its client or another has asked for something unusual: it was killed, commands are
+//! held, its replies are thrown away, it is shown what others do.
+//!
+//! None of it costs the usual way more than a look at a flag; where a mode changes, a batch ends, so that each batch
+//! runs in one.
+
+use super::{BATCH_COMMANDS_MAX, Batch, Connection, Ending, Item, Stream};
+use crate::clock::boot_micros;
+use crate::monitor::{MONITORS_MAX, Monitor, Page};
+use crate::worker::Worker;
+use std::io;
+use std::pin::pin;
+use std::task::Poll;
+use tollgate_engine::client_state::{Killed, Replies};
+use tollgate_engine::command::Flags;
+use tollgate_engine::dispatch::may_run;
+use tollgate_engine::session::Client;
+use tollgate_resp::Reply;
+
+/// What ends the reading and writing of a client that another has killed.
+pub(super) fn killed() -> io::Error {
+    io::Error::other("the client was killed")
+}
+
+/// Waits for `work`, unless the client is killed meanwhile, or only watches and the server stops.
+pub(super) async fn unless_killed<T>(
+    worker: &Worker,
+    client: &Client,
+    work: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    let mut work = pin!(work);
+    std::future::poll_fn(|context| {
+        let stops = worker.is_stopping() && client.state.monitors.get();
+        if stops || client.state.killed.get() == Killed::AtOnce {
+            return Poll::Ready(Err(killed()));
+        }
+        work.as_mut().poll(context)
+    })
+    .await
+}
+
+/// Notes how many bytes the socket did not take yet.
+pub(super) fn note_unsent(client: &Client, bytes: usize) {
+    client.state.unsent_bytes.set(u64::try_from(bytes).unwrap_or(u64::MAX));
+}
+
+impl<S: Stream> Connection<S> {
+    /// Notes what has come and did not run yet.
+    #[inline]
+    pub(super) fn note_query(&self, bytes: &Vec<u8>) {
+        let state = &self.session.client.state;
+        let room = bytes.capacity().saturating_sub(bytes.len());
+        state.query_bytes.set(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        state.query_room_bytes.set(u64::try_from(room).unwrap_or(u64::MAX));
+    }
+
+    /// Whether another has killed this client.
+    #[inline]
+    pub(super) fn is_killed(&self) -> bool {
+        self.session.client.state.killed.get() == Killed::AtOnce
+    }
+
+    /// Whether its next command may run.
+    #[inline]
+    pub(super) fn goes_on(&self) -> bool {
+        self.ending.is_none() && self.session.client.state.killed.get() == Killed::No
+    }
+
+    /// A client that killed itself gets its reply first; one that another killed gets nothing more.
+    #[inline]
+    pub(super) fn end_if_killed(&mut self) {
+        match self.session.client.state.killed.get() {
+            Killed::No => {}
+            Killed::AfterReply => self.ending = Some(Ending::Close),
+            Killed::AtOnce => self.ending = Some(Ending::Cut),
+        }
+    }
+
+    /// How many commands the next batch may have. One, where each may change what becomes of the next: before AUTH,
+    /// while commands are held, and where the reply of just one is skipped.
+    #[inline]
+    pub(super) fn commands_max(&self) -> usize {
+        let one_by_one =
+            !self.session.authenticated || self.session.replies == Replies::SkipNext || self.worker.hub.pause.is_on();
+        if one_by_one { 1 } else { BATCH_COMMANDS_MAX }
+    }
+
+    /// Waits while CLIENT PAUSE holds the command of a batch of one. A kill, the end of the server and the client's
+    /// leaving end the connection instead.
+    #[cold]
+    pub(super) async fn wait_out_pause(&mut self, batch: &Batch) {
+        let Some(ready) = batch.items.first().and_then(Item::ready) else { return };
+        let (entry, flags) = (ready.entry, ready.entry.command.flags);
+        // Who must first say who he is, to end the pause, is let do so; who watches is not held, as in Redis.
+        let is_free = entry.before_auth || flags.has(Flags::NEVER_HELD) || self.monitor.is_some();
+        if is_free || may_run(entry, &self.session).is_err() {
+            return;
+        }
+        let worker = self.worker.clone();
+        let (pause, client) = (&worker.hub.pause, self.session.client.clone());
+        loop {
+            let changed = pause.changed();
+            let Some(left) = pause.left(boot_micros(), flags.has(Flags::WRITE)) else { break };
+            client.state.waits.set(true);
+            let ended = std::future::poll_fn(|_| match (worker.is_stopping(), client.state.killed.get()) {
+                (_, Killed::AtOnce) => Poll::Ready(Ending::Cut),
+                (true, _) => Poll::Ready(Ending::Linger),
+                _ => Poll::Pending,
+            });
+            tokio::select! {
+                biased;
+                ending = ended => self.ending = Some(ending),
+                () = self.stream.gone() => self.ending = Some(Ending::Cut),
+                () = changed => {}
+                () = tokio::time::sleep(left) => {}
+            }
+            if self.ending.is_some() {
+                break;
+            }
+        }
+        client.state.waits.set(false);
+    }
+
+    /// Begins a batch whose replies are thrown away. Earlier ones leave first.
+    #[cold]
+    pub(super) async fn begin_silence(&mut self, batch: &Batch) {
+        if batch.items.is_empty() {
+            return;
+        }
+        if self.flush().await.is_err() {
+            self.ending = Some(Ending::Cut);
+        }
+        self.silent = true;
+        if self.session.replies == Replies::SkipNext {
+            self.session.replies = Replies::Skip;
+        }
+    }
+
+    /// Ends it. The command that switched replies on again, which is the last of its batch, is answered.
+    #[cold]
+    pub(super) fn end_silence(&mut self) {
+        self.silent = false;
+        match self.session.replies {
+            Replies::On => self.outbox.keep_last_line(),
+            Replies::Skip => {
+                self.session.replies = Replies::On;
+                self.outbox.clear();
+            }
+            Replies::Off | Replies::SkipNext => self.outbox.clear(),
+        }
+    }
+
+    /// Begins to watch what others do.
+    #[cold]
+    pub(super) fn begin_monitor(&mut self) {
+        self.monitor = Monitor::new(self.worker.hub.monitors.clone());
+        self.session.client.state.monitors.set(self.monitor.is_some());
+        let mut reply = Reply::new(&mut self.outbox.bytes, self.session.protocol);
+        match self.monitor {
+            Some(_) => reply.simple("OK"),
+            None => reply.error(&format!("ERR {MONITORS_MAX} clients run MONITOR already, which is the most")),
+        }
+    }
+
+    /// Shows the commands of a batch, which is about to run, to those who watch.
+    #[cold]
+    pub(super) fn show(&self, buffer: &[u8], batch: &Batch) {
+        let mut page = Page::default();
+        let now = self.worker.now();
+        for item in &batch.items {
+            let Some(ready) = item.ready() else { continue };
+            let hidden = ready.entry.command.flags.has(Flags::ADMIN);
+            if !hidden && may_run(ready.entry, &self.session).is_ok() {
+                page.add(now, &self.session.client.address, ready.entry, batch.args(buffer, item));
+            }
+        }
+        let lost = self.worker.hub.monitors.show(page);
+        self.worker.core.borrow().counters.monitor_lines_lost.add(lost);
+    }
+
+    /// The next bytes of a client that is shown, as they come, what others do.
+    pub(super) async fn read_or_watch(&mut self) -> Option<Vec<u8>> {
+        while let Some(mut monitor) = self.monitor.take() {
+            let input = tokio::select! {
+                biased;
+                input = self.read() => Some(input),
+                () = monitor.ready() => None,
+            };
+            if input.is_none() {
+                monitor.take(&mut self.outbox.bytes, self.worker.now(), &self.session.client.address);
+            }
+            self.monitor = Some(monitor);
+            match input {
+                Some(input) => return input,
+                None if self.session.replies == Replies::Off => self.outbox.clear(),
+                None => self.flush().await.ok()?,
+            }
+        }
+        None
+    }
+}
