@@ -143,7 +143,7 @@ impl<S: Stream> Connection<S> {
         let mut batch = Batch::default();
         self.worker.register(self.session.client.id).await;
         while self.ending.is_none() {
-            let input = if self.monitor.is_none() { self.read().await } else { self.read_or_watch().await };
+            let input = if self.monitor.is_none() { self.read().await } else { Box::pin(self.read_or_watch()).await };
             let Some(buffer) = input else { break };
             let worker = self.worker.clone();
             worker.busy.set(worker.busy.get() + 1);
@@ -263,10 +263,10 @@ impl<S: Stream> Connection<S> {
             let client = &self.session.client;
             client.commands.set(client.commands.get() + u64::try_from(batch.items.len()).unwrap_or(0));
             if commands_max == 1 {
-                self.wait_out_pause(batch).await;
+                Box::pin(self.wait_out_pause(batch)).await;
             }
             if self.session.replies != Replies::On {
-                self.begin_silence(batch).await;
+                Box::pin(self.begin_silence(batch)).await;
             }
             if self.session.transactions.open.is_some() {
                 self.queue_batch(buffer, batch).await;

@@ -2,7 +2,7 @@
 //! held, its replies are thrown away, it is shown what others do.
 //!
 //! None of it costs the usual way more than a look at a flag; where a mode changes, a batch ends, so that each batch
-//! runs in one.
+//! runs in one; and what waits here is boxed where it is called, so that the connection's own future stays small.
 
 use super::{BATCH_COMMANDS_MAX, Batch, Connection, Ending, Item, Stream};
 use crate::clock::boot_micros;
