@@ -252,6 +252,16 @@ def test_who_kills_itself_is_answered_first(server, protocol, command):
     assert server.ask("EXISTS never") == 0
 
 
+def test_kill_and_sleep_inside_a_transaction(server, cores):
+    others = crowd_of(server, 3 * cores)
+    with server.connect() as wire:
+        kills = [f"CLIENT KILL ID {other('CLIENT ID')}" for other in others]
+        own = [f"CLIENT KILL ID {wire('CLIENT ID')}", f"CLIENT KILL ID {wire('CLIENT ID')} SKIPME no"]
+        wire.pipeline(["MULTI", *kills, own[0], "DEBUG SLEEP 0.001", own[1]])
+        assert wire("EXEC") == [1] * len(kills) + [0, OK, 1]
+        assert ended(wire) and all(map(ended, others))
+
+
 def test_kill_spares_the_asker_unless_told_otherwise(server):
     with server.connect() as wire:
         assert wire(f"CLIENT KILL ID {wire('CLIENT ID')}") == 0
@@ -284,6 +294,18 @@ def test_reply_skip(wire, cores):
     assert (wire.read(), wire.read()) == (b"c", b"d")
     wire.send("CLIENT REPLY OFF", "CLIENT REPLY SKIP", "PING", "PING", "RESET", "ECHO e")
     assert (wire.read(), wire.read()) == ("RESET", b"e")
+
+
+def test_reply_off_around_a_transaction(wire, cores):
+    keys = keys_over_cores("multi", 8, cores)
+    sets = [f"SET {key} 1" for key in keys]
+    wire.send("CLIENT REPLY OFF", "MULTI", *sets, "EXEC", "CLIENT REPLY ON", "PING")
+    assert (wire.read(), wire.read()) == ("OK", "PONG")
+    assert wire(["MGET", *keys]) == [b"1"] * 8
+    wire.send("MULTI", "CLIENT REPLY OFF", "EXEC")
+    assert wire.read() == "OK"
+    assert wire.read() == "ERR Command not allowed inside a transaction"
+    assert wire.read().code == "EXECABORT"
 
 
 def test_reply_off_holds_no_memory(wire, server, cores):
@@ -349,6 +371,18 @@ def test_pause_holds_writes(wire, server, cores):
         assert writer.read() == "PONG"
     assert wire(["EXISTS", *keys]) == len(keys)
     assert all(client["flags"] == "N" for client in clients(wire))
+
+
+def test_pause_holds_what_writes_of_a_transaction(wire, server):
+    with server.connect() as writer:
+        writer.pipeline(["MULTI", "SET held 1"])
+        with paused(server, "WRITE"):
+            assert wire.pipeline(["MULTI", "GET held", "EXEC"]) == [OK, "QUEUED", [None]]
+            writer.send("EXEC")
+            assert is_held(writer)
+            assert wire("EXISTS held") == 0
+        assert writer.read() == [OK]
+    assert wire("EXISTS held") == 1
 
 
 def test_pause_ends_by_itself_on_a_real_clock(wire):

@@ -4,35 +4,11 @@
 //! that sent it. The idea: a row with [`Flags::TOLD_WHO`](crate::command::Flags::TOLD_WHO) is given the number of its
 //! client as one more argument, the last, after its arity was checked; no other row sees it.
 
-use tollgate_resp::{Args, Span};
+use tollgate_resp::{Args, OwnedArgs};
 
 /// A call's arguments with its client's number behind them.
-#[derive(Debug)]
-pub struct WithAsker {
-    bytes: Vec<u8>,
-    spans: Vec<Span>,
-}
-
-impl WithAsker {
-    /// For a call of client `id`.
-    pub fn new(args: Args<'_>, id: u64) -> WithAsker {
-        let mut with = WithAsker { bytes: Vec::new(), spans: Vec::with_capacity(args.len() + 1) };
-        args.iter().for_each(|argument| with.push(argument));
-        with.push(id.to_string().as_bytes());
-        with
-    }
-
-    fn push(&mut self, argument: &[u8]) {
-        // A command has at most a megabyte, far below what a span can state.
-        let start = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);
-        self.bytes.extend_from_slice(argument);
-        self.spans.push(Span { start, end: u32::try_from(self.bytes.len()).unwrap_or(u32::MAX) });
-    }
-
-    /// The arguments, as any command's.
-    pub fn args(&self) -> Args<'_> {
-        Args::new(&self.bytes, &self.spans)
-    }
+pub fn with_asker(args: Args<'_>, id: u64) -> OwnedArgs {
+    args.iter().chain(std::iter::once(id.to_string().as_bytes())).collect()
 }
 
 /// The number of arguments that were sent, and the client that sent them. 0, which no client has, where nobody told.

@@ -23,7 +23,7 @@ pub fn parse_integer(argument: &[u8]) -> Result<i64, Failure> {
     }
 }
 
-/// An argument as the index of a database: an integer as [`parse_integer`] takes it, of 32 bits; `None` for what is none.
+/// An argument as the index of a database: an integer as [`parse_integer`] takes it, of 32 bits; `None` for others.
 pub fn parse_index(argument: &[u8]) -> Option<i32> {
     parse_integer(argument).ok().and_then(|index| i32::try_from(index).ok())
 }

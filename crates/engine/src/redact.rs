@@ -1,19 +1,16 @@
 //! Which arguments no log, no MONITOR and no other client may ever see.
 
 use crate::command::Command;
+use crate::slowlog::is_secret;
 use tollgate_resp::Args;
 
 /// What is shown in the place of a secret.
 pub const REDACTED: &str = "(redacted)";
 
-/// The positions of the secrets among a call's arguments: of AUTH all, of HELLO the two after each AUTH.
+/// The positions of what is, or may be, a secret among a call's arguments, as the slow log knows them.
 pub fn secrets<'a>(command: &Command, args: Args<'a>) -> impl Fn(usize) -> bool + 'a {
-    let (auth, hello) = (command.name == "auth", command.name == "hello");
-    let is_auth = move |position: usize| args.get(position).is_some_and(|word| word.eq_ignore_ascii_case(b"AUTH"));
-    move |position| {
-        let after_auth = |back: usize| position.checked_sub(back).is_some_and(|before| before >= 2 && is_auth(before));
-        (auth && position > 0) || (hello && (after_auth(1) || after_auth(2)))
-    }
+    let name = command.name;
+    move |position| is_secret(name, args, position)
 }
 
 #[cfg(test)]

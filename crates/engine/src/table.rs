@@ -422,7 +422,7 @@ pub const COMMANDS: &[Command] = &[
         keys: Keys::TWO,
         route: Route::Steps,
         categories: &["@keyspace", "@write", "@slow"],
-        summary: "Moves what a key holds to another name, over what is there. Between cores it is for a moment at neither.",
+        summary: "Moves what a key holds to another name, over what is there; between cores in two steps.",
         arguments: args::RENAME,
         handler: Handler::Steps(moving::rename),
         ..LOOK
@@ -687,7 +687,7 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "monitor",
         arity: 1,
-        flags: ADMIN.with(Flags::ENDS_BATCH),
+        flags: ADMIN.with(Flags::ENDS_BATCH).with(Flags::NO_MULTI),
         categories: &["@admin", "@slow", "@dangerous"],
         summary: "Shows this connection the commands of all clients, as they come.",
         handler: Handler::Session(clients::monitor),
@@ -919,7 +919,7 @@ const CLIENT: &[Command] = &[
     Command {
         name: "client|reply",
         arity: 3,
-        flags: ALWAYS.with(Flags::ENDS_BATCH),
+        flags: ALWAYS.with(Flags::ENDS_BATCH).with(Flags::NO_MULTI),
         categories: &["@slow", "@connection"],
         summary: "Switches replies on or off, or skips that of the next command.",
         arguments: args::ON_OFF_SKIP,

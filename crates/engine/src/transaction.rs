@@ -6,6 +6,7 @@
 //! keys in front where that core owns them. Cores are not isolated from one another, so that watched keys must share a
 //! slot: then one core says whether the transaction runs, before any other has heard of it.
 
+use crate::command::Flags;
 use crate::dispatch::Ready;
 use tollgate_resp::{Args, OwnedArgs};
 use tollgate_store::Watch;
@@ -85,6 +86,11 @@ impl Transaction {
     pub fn break_off(&mut self) {
         self.is_broken = true;
         self.commands = Vec::new();
+    }
+
+    /// Whether EXEC may change data.
+    pub fn writes(&self) -> bool {
+        self.commands.iter().any(|command| command.ready.entry.command.flags.has(Flags::WRITE))
     }
 
     /// How many commands are kept.

@@ -49,7 +49,7 @@ impl Clock {
         boot_micros().saturating_add(self.offset_micros)
     }
 
-    /// The wall clock minus this clock, now: what steps and slewing of the wall clock have come to since the start. 0 of
+    /// The wall clock minus this clock, now: what steps and slewing of the wall clock came to since the start. 0 of
     /// a test clock, whose time is the only one there is.
     pub fn wall_offset_micros(&self) -> i64 {
         if self.is_test {

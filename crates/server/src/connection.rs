@@ -28,7 +28,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 use tollgate_engine::all::BUSY;
-use tollgate_engine::asker::WithAsker;
+use tollgate_engine::asker::with_asker;
 use tollgate_engine::bounds::{OUTPUT_BYTES_MAX, OUTPUT_BYTES_MAX_UNAUTHENTICATED, OUTPUT_BYTES_PAUSE};
 use tollgate_engine::call::Call;
 use tollgate_engine::client_state::{ClientState, Replies};
@@ -562,7 +562,7 @@ impl<S: Stream> Connection<S> {
         match ready.way {
             Way::PerKey => spread::per_key(&self.worker, &ready, args, &mut reply).await,
             Way::Every if ready.entry.command.flags.has(Flags::TOLD_WHO) => {
-                let told = WithAsker::new(args, self.session.client.id);
+                let told = with_asker(args, self.session.client.id);
                 spread::every(&self.worker, &ready, told.args(), &mut reply).await;
             }
             Way::Every => spread::every(&self.worker, &ready, args, &mut reply).await,

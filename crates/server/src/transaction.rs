@@ -19,6 +19,7 @@ use crate::worker::{Room, Worker};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tollgate_engine::all::BUSY;
+use tollgate_engine::asker::with_asker;
 use tollgate_engine::call::Call;
 use tollgate_engine::command::{Flags, Handler};
 use tollgate_engine::dispatch::{Ready, Way, may_run};
@@ -70,9 +71,13 @@ impl<S: Stream> Connection<S> {
             match self.queue(batch, buffer, item) {
                 // RESET and QUIT, which end a batch too, are run like any other command.
                 Some(ready) if ready.way == Way::Transaction => {
-                    self.control(ready.entry, batch.args(buffer, item)).await
+                    self.control(ready.entry, batch.args(buffer, item)).await;
+                    self.show_one(ready, batch.args(buffer, item));
                 }
-                Some(ready) => self.run_at_once(ready, batch.args(buffer, item)),
+                Some(ready) => {
+                    self.show_one(ready, batch.args(buffer, item));
+                    self.run_at_once(ready, batch.args(buffer, item));
+                }
                 None => {}
             }
         }
@@ -100,7 +105,10 @@ impl<S: Stream> Connection<S> {
             return None;
         }
         self.session.client.last_command.set(ready.entry.command.name);
+        let told_who = ready.entry.command.flags.has(Flags::TOLD_WHO);
+        let client = self.session.client.id;
         let queued = match &mut self.session.transactions.open {
+            Some(open) if told_who => open.queue(ready, with_asker(batch.args(buffer, item), client).args()),
             Some(open) => open.queue(ready, batch.args(buffer, item)),
             None => return Some(ready),
         };
@@ -224,6 +232,7 @@ impl<S: Stream> Connection<S> {
             return self.answer_text(BUSY);
         }
         others.iter().for_each(|core| worker.hold_room(*core));
+        let mut is_done = true;
         let before = self.out().len();
         self.reply().array(commands.len());
         let (mut rest, mut watched) = (commands, watched);
@@ -233,6 +242,7 @@ impl<S: Stream> Connection<S> {
             if !self.run_stretch(exec, stretch, std::mem::take(&mut watched)).await {
                 self.out().truncate(before);
                 self.reply().null_array();
+                is_done = false;
                 break;
             }
             let Some((command, after)) = after.split_first() else { break };
@@ -240,6 +250,9 @@ impl<S: Stream> Connection<S> {
             rest = after;
         }
         others.iter().for_each(|core| worker.free_room(*core));
+        if is_done {
+            commands.iter().for_each(|command| self.show_one(command.ready, command.arguments.args()));
+        }
     }
 
     async fn run_alone(&mut self, command: &Queued) {
@@ -341,6 +354,7 @@ impl<S: Stream> Connection<S> {
                 Piece::Merged { .. } | Piece::Other { .. } => {}
             }
         }
+        worker.carry_out(&mut core);
         core.sign_slow(&self.session.client);
         core.publish();
         true

@@ -15,7 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use tollgate_engine::all::{self, AllPlan};
-use tollgate_engine::asker::WithAsker;
+use tollgate_engine::asker::with_asker;
 use tollgate_engine::call::Call;
 use tollgate_engine::client_state::ClientState;
 use tollgate_engine::command::{Flags, Handler};
@@ -162,7 +162,7 @@ impl Node {
             Ok(ready) => match may_run(ready.entry, &self.session) {
                 Err(text) => reply.error(text),
                 Ok(()) if ready.entry.command.flags.has(Flags::TOLD_WHO) => {
-                    let told = WithAsker::new(args, self.session.client.id);
+                    let told = with_asker(args, self.session.client.id);
                     self.dispatch(&ready, told.args(), &mut reply);
                 }
                 Ok(()) => self.dispatch(&ready, args, &mut reply),

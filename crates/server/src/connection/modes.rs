@@ -12,10 +12,12 @@ use std::io;
 use std::pin::pin;
 use std::task::Poll;
 use tollgate_engine::client_state::{Killed, Replies};
-use tollgate_engine::command::Flags;
-use tollgate_engine::dispatch::may_run;
+use tollgate_engine::command::{Flags, Handler};
+use tollgate_engine::dispatch::{Ready, may_run};
 use tollgate_engine::session::Client;
-use tollgate_resp::Reply;
+use tollgate_engine::transaction::{Control, Transaction};
+use tollgate_limits::Micros;
+use tollgate_resp::{Args, Reply};
 
 /// What ends the reading and writing of a client that another has killed.
 pub(super) fn killed() -> io::Error {
@@ -96,11 +98,14 @@ impl<S: Stream> Connection<S> {
         if is_free || may_run(entry, &self.session).is_err() {
             return;
         }
+        let is_exec = matches!(entry.command.handler, Handler::Transaction(Control::Exec));
+        let executes = self.session.transactions.open.as_ref().filter(|_| is_exec);
+        let writes = flags.has(Flags::WRITE) || executes.is_some_and(Transaction::writes);
         let worker = self.worker.clone();
         let (pause, client) = (&worker.hub.pause, self.session.client.clone());
         loop {
             let changed = pause.changed();
-            let Some(left) = pause.left(boot_micros(), flags.has(Flags::WRITE)) else { break };
+            let Some(left) = pause.left(boot_micros(), writes) else { break };
             client.state.waits.set(true);
             let ended = std::future::poll_fn(|_| match (worker.is_stopping(), client.state.killed.get()) {
                 (_, Killed::AtOnce) => Poll::Ready(Ending::Cut),
@@ -168,12 +173,32 @@ impl<S: Stream> Connection<S> {
         let mut page = Page::default();
         let now = self.worker.now();
         for item in &batch.items {
-            let Some(ready) = item.ready() else { continue };
-            let hidden = ready.entry.command.flags.has(Flags::ADMIN);
-            if !hidden && may_run(ready.entry, &self.session).is_ok() {
-                page.add(now, &self.session.client.address, ready.entry, batch.args(buffer, item));
+            if let Some(ready) = item.ready()
+                && may_run(ready.entry, &self.session).is_ok()
+            {
+                self.add_line(&mut page, now, ready, batch.args(buffer, item));
             }
         }
+        self.show_page(page);
+    }
+
+    /// Shows one command: of a transaction, after it ran, since before nobody knows whether it will.
+    pub(crate) fn show_one(&self, ready: Ready, args: Args<'_>) {
+        if self.worker.hub.monitors.are_there() {
+            let mut page = Page::default();
+            self.add_line(&mut page, self.worker.now(), ready, args);
+            self.show_page(page);
+        }
+    }
+
+    /// What only administrators do is not shown, as by Redis.
+    fn add_line(&self, page: &mut Page, now: Micros, ready: Ready, args: Args<'_>) {
+        if !ready.entry.command.flags.has(Flags::ADMIN) {
+            page.add(now, &self.session.client.address, ready.entry, args);
+        }
+    }
+
+    fn show_page(&self, page: Page) {
         let lost = self.worker.hub.monitors.show(page);
         self.worker.core.borrow().counters.monitor_lines_lost.add(lost);
     }
