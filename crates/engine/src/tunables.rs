@@ -70,6 +70,19 @@ impl Tunable {
         }
     }
 
+    /// Its place in [`Tunable::ALL`].
+    const fn place(self) -> usize {
+        match self {
+            Tunable::MaxMemory => 0,
+            Tunable::MaxMemoryPolicy => 1,
+            Tunable::Timeout => 2,
+            Tunable::TcpKeepalive => 3,
+            Tunable::SlowlogLogSlowerThan => 4,
+            Tunable::SlowlogMaxLen => 5,
+            Tunable::LatencyMonitorThreshold => 6,
+        }
+    }
+
     const fn kind(self) -> Kind {
         match self {
             Tunable::MaxMemory => Kind::Memory,
@@ -148,16 +161,19 @@ impl Default for Tunables {
 }
 
 impl Tunables {
+    #[inline]
     fn cell(&self, tunable: Tunable) -> Option<&AtomicI64> {
-        self.0.get(Tunable::ALL.iter().position(|other| *other == tunable)?)
+        self.0.get(tunable.place())
     }
 
     /// A value in its stored form.
+    #[inline]
     pub fn get(&self, tunable: Tunable) -> i64 {
         self.cell(tunable).map_or(0, |cell| cell.load(Ordering::Relaxed))
     }
 
     /// A value that is never negative.
+    #[inline]
     pub fn count(&self, tunable: Tunable) -> u64 {
         u64::try_from(self.get(tunable)).unwrap_or(0)
     }
@@ -257,5 +273,6 @@ mod tests {
         }
         assert_eq!((tunables.policy_name(), tunables.eviction()), ("evict-least", Eviction::EvictLeast));
         assert_eq!(tunables.memory_max_bytes(), u64::MAX >> 1);
+        assert_eq!(Tunable::ALL.map(Tunable::place), [0, 1, 2, 3, 4, 5, 6]);
     }
 }
