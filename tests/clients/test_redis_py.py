@@ -12,6 +12,9 @@ from redis.retry import Retry
 
 from server.wire import eventually
 
+# Deprecated in favour of SET's options, and in use everywhere.
+pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")
+
 ALL_BYTES = bytes(range(256))
 # The clock starts there, and every common window begins there too.
 START = 1_577_836_800
