@@ -35,15 +35,17 @@ class Difference(NamedTuple):
     def signature(self) -> tuple:
         """What makes two differences the same fault: the command, and how each side answered."""
         name = self.pair.words[0].upper() if self.pair.words else b""
-        return name, gist(self.pair.left), gist(self.pair.right)
+        return name, gist(name, self.pair.left), gist(name, self.pair.right)
 
     def __str__(self) -> str:
         words, left, right = self.pair
         return f"{line_of(words)}\n    redis    {show(left)}\n    tollgate {show(right)}"
 
 
-def gist(reply: Reply) -> tuple:
-    """The type, and for an error its first words without what is quoted of the command."""
+def gist(name: bytes, reply: Reply) -> tuple:
+    """The type, what an encoding is called, and for an error its first words without what is quoted of the command."""
+    if name == b"OBJECT" and reply.kind == "$":
+        return reply.kind, reply.value
     if reply.kind == "-":
         return reply.kind, b" ".join(QUOTED_WORD.sub(b"''", reply.value).split()[:4])
     return reply.kind, reply.is_null

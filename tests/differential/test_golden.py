@@ -37,15 +37,15 @@ EXACT = [
     "ASKING", "CLUSTER INFO", "CLUSTER NODES", "CLUSTER SLOTS", "CLUSTER", "CLUSTER NOSUCH", "HELLO 1", "HELLO 4", "HELLO x",
     "HELLO 2 FOO", "HELLO 2 AUTH default", "HELLO 2 SETNAME", "HELLO 2 SETNAME \"a b\"", "AUTH", "AUTH x", "AUTH default x",
     "AUTH nobody x", "AUTH a b c", "HELLO 2 AUTH nobody x", "SELECT 0", "SELECT 1", "SELECT -1", "SELECT x", "SELECT 99999999999",
-    "SELECT", "RESET", "PING", "PING a", "PING a b", "ECHO a", "ECHO", "RESET x", "SWAPDB 0 1", "QUIT x", "REPLICAOF",
+    "SELECT", "RESET", "PING", "PING a", "PING a b", "ECHO a", "ECHO", "RESET x", "QUIT x", "REPLICAOF",
     "DBSIZE x", "FLUSHALL x", "FLUSHALL ASYNC SYNC", "FLUSHDB SYNC", "INFO nosuch", "MONITOR x", "SHUTDOWN x", "SHUTDOWN NOSAVE x",
 ]  # fmt: skip
 
 # In shape: the types of all that is answered.
 SHAPES = [
-    "CLIENT ID", "CLIENT INFO", "CLIENT LIST", "CLIENT TRACKINGINFO", "COMMAND COUNT", "TIME", "LASTSAVE", "INFO", "INFO server",
+    "CLIENT ID", "CLIENT INFO", "CLIENT LIST", "COMMAND COUNT", "TIME", "INFO", "INFO server",
     "INFO everything", "INFO server clients", "MEMORY DOCTOR", "LATENCY DOCTOR", "SET k v|MEMORY USAGE k", "SET k 5|MEMORY USAGE k SAMPLES 5",
-    "SET k v|OBJECT IDLETIME k", "ROLE", "ACL WHOAMI", "CONFIG GET maxmemory", "CONFIG GET maxmemory maxmemory-policy",
+    "ROLE", "ACL WHOAMI", "CONFIG GET maxmemory", "CONFIG GET maxmemory maxmemory-policy",
     "CONFIG GET maxclients", "CONFIG GET timeout", "CONFIG GET save", "CONFIG GET appendonly", "CONFIG GET slowlog-max-len",
     "CONFIG GET databases", "CONFIG GET port", "CONFIG GET bind", "CONFIG GET latency-monitor-threshold", "CONFIG GET MAXMEMORY",
     "COMMAND INFO get", "COMMAND GETKEYS MSET a 1 b 2", "DBSIZE", "RANDOMKEY",

@@ -35,6 +35,8 @@ FAR_DAYS = 3_000
 COMMON_DAYS = [10, 20, 30, 400]
 PAST_SECONDS = [1, 1_000, 1_000_000_000]
 ODD_SPANS = [0, -1, -1000, INT_MAX, INT_MIN, INT_MAX // 1000, INT_MAX // 1000 + 1, INT_MIN // 1000]
+# Only one of them, in seconds, is later than the last instant that Tollgate keeps.
+ODD_INSTANTS = [0, -1, -1000, INT_MIN, INT_MAX // 1000, INT_MAX // 1000 + 1]
 
 
 class Words:
@@ -129,7 +131,7 @@ class Words:
             return b"%d" % (self.base_seconds * units_a_second + later)
         if kind < 0.9:
             return b"%d" % (self.rng.choice(PAST_SECONDS) * units_a_second)
-        return b"%d" % self.rng.choice(ODD_SPANS) if kind < 0.96 else self.rng.choice(ODD_NUMBERS)
+        return b"%d" % self.rng.choice(ODD_INSTANTS) if kind < 0.96 else self.rng.choice(ODD_NUMBERS)
 
     def odd_word(self) -> bytes:
         return self.rng.choice(ODD_WORDS if self.chance(0.5) else ODD_NUMBERS)
