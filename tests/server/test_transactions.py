@@ -64,7 +64,10 @@ def test_pipelined_in_one_write(wire, cores):
          ["OK", Error("ERR unknown subcommand 'NOPE'. Try CLIENT HELP."), "QUEUED", Error(ABORTED)]),
         (["MULTI x"], [Error("ERR wrong number of arguments for 'multi' command")]),
         (["MULTI", "EXEC x", "EXEC"],
-         ["OK", Error("ERR wrong number of arguments for 'exec' command"), Error(ABORTED)]),
+         ["OK", Error("EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command"),
+          Error("ERR EXEC without MULTI")]),
+        (["MULTI", "MGET a", "KEYS *", "MGET a", "KEYS *", "EXEC"],
+         ["OK", "QUEUED", "QUEUED", "QUEUED", "QUEUED", [[None], [], [None], []]]),
         (["WATCH"], [Error("ERR wrong number of arguments for 'watch' command")]),
     ],
 )  # fmt: skip
@@ -84,6 +87,7 @@ def test_an_error_of_one_command_leaves_the_others(wire):
 BETWEEN = {
     "nothing": ([], True),
     "a read": (["MGET {w}", "EXISTS {w}", "RL.GET {w}"], True),
+    "an expiry taken away where there was none": (["GETEX {w} PERSIST", "PERSIST {w}"], True),
     "another key of the slot": (["MSET {w}other 1", "DEL {w}other"], True),
     "another value": (["MSET {w} 2"], False),
     "the same value": (["MSET {w} 1"], False),

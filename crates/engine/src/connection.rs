@@ -7,7 +7,7 @@ use crate::client_state::Replies;
 use crate::core::Core;
 use crate::effect::Effect;
 use crate::limit_commands::integer;
-use crate::numbers::parse_index;
+use crate::numbers::check_database;
 use crate::session::Session;
 use crate::settings::REDIS_VERSION;
 use crate::transaction::Transactions;
@@ -58,10 +58,9 @@ pub fn reset(core: &mut Core, session: &mut Session, _call: &Call<'_>, reply: &m
 
 /// SELECT index: there is one database.
 pub fn select(_core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
-    match parse_index(call.argument(1)) {
-        Some(0) => reply.simple("OK"),
-        Some(_) => reply.error("ERR DB index is out of range"),
-        None => reply.error("ERR value is not an integer or out of range"),
+    match check_database(call.argument(1)) {
+        Ok(()) => reply.simple("OK"),
+        Err(text) => reply.error(text),
     }
 }
 

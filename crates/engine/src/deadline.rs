@@ -97,10 +97,11 @@ impl Deadline {
     }
 }
 
-/// The Unix time in milliseconds, rounded up, at which a record of this core expires.
+/// The Unix time in milliseconds at which a record of this core expires: the nearest, so that a time that was given in
+/// milliseconds comes back as it was, though the wall clock's offset has moved by some microseconds since.
 pub fn expiry_wall_ms(expires_at: Micros, core: &Core) -> i128 {
     let wall_micros = i128::from(expires_at) + i128::from(core.settings.process.wall_offset_micros());
-    (wall_micros + MS_MICROS - 1).div_euclid(MS_MICROS)
+    (wall_micros + MS_MICROS / 2).div_euclid(MS_MICROS)
 }
 
 fn wall_ms_floor(now: Micros, offset_micros: i64) -> i64 {

@@ -1,13 +1,14 @@
 //! What a connection does with a command before any core runs it: look its row up, check it, say where it goes.
 
 use crate::bounds::KEY_BYTES_MAX;
-use crate::command::Route;
+use crate::command::{Handler, Route};
 use crate::connection::NOAUTH;
 use crate::keys::parse_cursor;
 use crate::registry::{Entry, Found, Registry, registry};
 use crate::route::{cursor_slot, owner};
 use crate::session::Session;
 use crate::steps::Places;
+use crate::transaction::{ABORTED_BECAUSE, Control};
 use tollgate_resp::{Args, printable};
 use tollgate_store::{Hasher, Located};
 
@@ -209,7 +210,11 @@ pub fn may_run(entry: &Entry, session: &Session) -> Result<(), &'static str> {
 }
 
 fn wrong_number(entry: &Entry) -> String {
-    format!("ERR wrong number of arguments for '{}' command", entry.command.name)
+    let text = format!("wrong number of arguments for '{}' command", entry.command.name);
+    match entry.command.handler {
+        Handler::Transaction(Control::Exec) => format!("{ABORTED_BECAUSE}{text}"),
+        _ => format!("ERR {text}"),
+    }
 }
 
 fn key_too_long() -> String {

@@ -33,7 +33,7 @@ pub fn command_info(_core: &mut Core, _session: &mut Session, call: &Call<'_>, r
     for name in call.args.iter().skip(2) {
         match registry().find_full_name(name) {
             Some(entry) => write_row(entry.command, reply),
-            None => reply.null_array(),
+            None => reply.null(),
         }
     }
 }
@@ -140,17 +140,21 @@ fn write_row(command: &Command, reply: &mut Reply<'_>) {
     reply.set(command.categories.len());
     command.categories.iter().for_each(|category| reply.simple(category));
     // No tips: a request policy would make cluster clients split calls that are not to be split.
-    reply.array(0);
+    reply.set(0);
     write_key_spec(command, reply);
-    reply.array(command.subcommands.len());
+    // As Redis does, an empty list of them is a set and any other an array.
+    match command.subcommands.len() {
+        0 => reply.set(0),
+        count => reply.array(count),
+    }
     command.subcommands.iter().for_each(|subcommand| write_row(subcommand, reply));
 }
 
 fn write_key_spec(command: &Command, reply: &mut Reply<'_>) {
     if command.keys == Keys::NONE {
-        return reply.array(0);
+        return reply.set(0);
     }
-    reply.array(1);
+    reply.set(1);
     reply.map(3);
     reply.bulk_str("flags");
     let flags: &[&str] =

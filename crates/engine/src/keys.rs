@@ -95,6 +95,8 @@ pub fn flush_merge(fragments: &[&[u8]], _call: &Call<'_>, reply: &mut Reply<'_>)
 
 /// One core's part of KEYS: a count, a mark for "too much", the keys as bulk strings.
 pub fn keys_part(core: &mut Core, call: &Call<'_>, fragment: &mut Vec<u8>) {
+    // Other commands of a transaction may have written into the fragment before.
+    let start = fragment.len();
     write_count(fragment, 0);
     let Some(glob) = Glob::new(call.argument(1)) else { return };
     let (mut count, mut bytes) = (0, 0);
@@ -110,7 +112,7 @@ pub fn keys_part(core: &mut Core, call: &Call<'_>, fragment: &mut Vec<u8>) {
             if bytes < OUTPUT_BYTES_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
     }
-    if let Some(front) = fragment.first_chunk_mut::<8>() {
+    if let Some(front) = fragment.get_mut(start..).and_then(<[u8]>::first_chunk_mut::<8>) {
         *front = u64::to_le_bytes(count);
     }
 }

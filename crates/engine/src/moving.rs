@@ -6,7 +6,7 @@
 use crate::call::Call;
 use crate::core::Core;
 use crate::failure::Failure;
-use crate::numbers::parse_index;
+use crate::numbers::check_database;
 use crate::steps::{Order, Place, Places, StepFn, Steps};
 use tollgate_resp::Reply;
 use tollgate_store::Content;
@@ -94,11 +94,8 @@ pub fn copy(call: &Call<'_>, places: &Places) -> Result<Box<dyn Steps>, String> 
             replaces = true;
             position += 1;
         } else if word.eq_ignore_ascii_case(b"DB") && call.args.get(position + 1).is_some() {
-            match parse_index(call.argument(position + 1)) {
-                Some(0) => position += 2,
-                Some(_) => return Err("ERR DB index is out of range".to_owned()),
-                None => return Err("ERR value is not an integer or out of range".to_owned()),
-            }
+            check_database(call.argument(position + 1))?;
+            position += 2;
         } else {
             return Err("ERR syntax error".to_owned());
         }

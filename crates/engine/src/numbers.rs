@@ -23,9 +23,17 @@ pub fn parse_integer(argument: &[u8]) -> Result<i64, Failure> {
     }
 }
 
-/// An argument as the index of a database: an integer as [`parse_integer`] takes it, of 32 bits; `None` for others.
-pub fn parse_index(argument: &[u8]) -> Option<i32> {
-    parse_integer(argument).ok().and_then(|index| i32::try_from(index).ok())
+/// Refuses every database but the one there is, whose index is 0.
+///
+/// # Errors
+/// Redis's text for what is no integer, for more than 32 bits, and for a database that is not there.
+pub fn check_database(index: &[u8]) -> Result<(), &'static str> {
+    match parse_integer(index).map(i32::try_from) {
+        Ok(Ok(0)) => Ok(()),
+        Ok(Ok(_)) => Err("ERR DB index is out of range"),
+        Ok(Err(_)) => Err("ERR value is out of range, value must between -2147483648 and 2147483647"),
+        Err(_) => Err("ERR value is not an integer or out of range"),
+    }
 }
 
 /// The refusal of what should be an integer.

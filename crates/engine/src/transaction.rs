@@ -18,6 +18,8 @@ pub const BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// EXEC after a command that was refused.
 pub const ABORTED: &str = "EXECABORT Transaction discarded because of previous errors.";
+/// EXEC that was itself refused, which ends the transaction; the reason follows.
+pub const ABORTED_BECAUSE: &str = "EXECABORT Transaction discarded because of: ";
 /// A command that cannot be part of a transaction.
 pub const NOT_ALLOWED: &str = "ERR Command not allowed inside a transaction";
 /// A second MULTI.

@@ -136,6 +136,8 @@ fn run_getex(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) -> Result<
     write_value(core, Some(id), reply);
     match expires_at {
         None => {}
+        // Nothing changes, so nobody's WATCH may see a change.
+        Some(None) if core.store.expires_at(id).is_none() => {}
         Some(Some(deadline)) if deadline.has_passed(call.now) => core.store.remove(call.at, id),
         Some(deadline) => {
             core.store.set_expiry(call.at, id, deadline.map(Deadline::kept));

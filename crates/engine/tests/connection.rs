@@ -50,7 +50,7 @@ fn small_commands_answer_as_redis_does() {
         ("SELECT 05", NO_INDEX),
         ("SELECT -0", NO_INDEX),
         ("SELECT +0", NO_INDEX),
-        ("SELECT 4294967296", NO_INDEX),
+        ("SELECT 4294967296", "-ERR value is out of range, value must between -2147483648 and 2147483647"),
     ];
     check(&mut node(), &table);
 }

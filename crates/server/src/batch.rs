@@ -5,6 +5,7 @@
 
 use tollgate_engine::dispatch::{Dispatcher, Ready, Way};
 use tollgate_engine::registry::{Entry, Recent};
+use tollgate_engine::transaction::ABORTED_BECAUSE;
 use tollgate_resp::{Args, OwnedArgs, Parser, ProtocolError, Span, Step};
 use tollgate_store::Located;
 
@@ -149,14 +150,18 @@ impl Batch {
         let args = Args::new(buffer, self.spans.get(first..).unwrap_or_default());
         // An empty command is skipped without an answer, as in Redis.
         let Some(name) = args.get(0) else { return false };
-        let mut ends = false;
+        let ends;
         let item = match dispatcher.prepare(args) {
             Ok(ready) => {
                 self.recent.note(name, ready.entry);
                 ends = ready.entry.ends_batch;
                 Item::new(ready, first, self.spans.len())
             }
-            Err(text) => refuse(&mut self.refusals, text),
+            Err(text) => {
+                // An EXEC that is refused ends its transaction, and what follows is run again, not kept.
+                ends = text.starts_with(ABORTED_BECAUSE);
+                refuse(&mut self.refusals, text)
+            }
         };
         self.items.push(item);
         ends
@@ -164,13 +169,17 @@ impl Batch {
 
     #[cold]
     fn add_owned(&mut self, dispatcher: &Dispatcher, arguments: OwnedArgs) -> bool {
-        let mut ends = false;
+        let ends;
         let item = match dispatcher.prepare(arguments.args()) {
             Ok(ready) => {
                 ends = ready.entry.ends_batch;
                 Item::new(ready, self.owned.len(), 0)
             }
-            Err(text) => refuse(&mut self.refusals, text),
+            Err(text) => {
+                // An EXEC that is refused ends its transaction, and what follows is run again, not kept.
+                ends = text.starts_with(ABORTED_BECAUSE);
+                refuse(&mut self.refusals, text)
+            }
         };
         self.owned.push(arguments);
         self.items.push(item);

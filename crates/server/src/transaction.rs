@@ -26,7 +26,7 @@ use tollgate_engine::dispatch::{Ready, Way, may_run};
 use tollgate_engine::parcel::{Cargo, NewJob, Parcel, Task};
 use tollgate_engine::registry::Entry;
 use tollgate_engine::route::owner;
-use tollgate_engine::transaction::{self, Control, Queued, Transaction};
+use tollgate_engine::transaction::{self, Control, Queued, Transaction, Transactions};
 use tollgate_resp::{Args, OwnedArgs, Protocol, Reply};
 use tollgate_store::{Located, Watch};
 
@@ -121,6 +121,9 @@ impl<S: Stream> Connection<S> {
 
     /// Answers with an error, after which EXEC runs nothing.
     fn refuse(&mut self, text: &str) {
+        if text.starts_with(transaction::ABORTED_BECAUSE) {
+            self.session.transactions = Transactions::default();
+        }
         if let Some(open) = &mut self.session.transactions.open {
             open.break_off();
         }
