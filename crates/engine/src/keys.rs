@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::fragment::{split_count, sum_counts, write_count};
 use crate::glob::{Glob, PATTERN_BYTES_MAX};
 use crate::limit_commands::integer;
+use crate::numbers::parse_integer;
 use crate::route::{CURSOR_END, CURSOR_POSITION_BITS, SLOT_RUN};
 use crate::values::lookup;
 use std::ops::ControlFlow;
@@ -57,9 +58,14 @@ fn type_name(store: &Store, id: RecordId) -> &'static str {
 
 /// MEMORY USAGE key [SAMPLES count]. There is nothing to sample: a record's size is known.
 pub fn memory_usage(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
-    let samples_fit = call.args.len() == 3 || call.args.len() == 5 && call.is_word(3, "SAMPLES");
-    if !samples_fit {
-        return reply.error("ERR syntax error");
+    let mut position = 3;
+    while position < call.args.len() {
+        let count = call.args.get(position + 1).filter(|_| call.is_word(position, "SAMPLES"));
+        match count.map(parse_integer) {
+            Some(Ok(0..)) => position += 2,
+            Some(Err(failure)) => return reply.error(&failure.to_string()),
+            Some(Ok(_)) | None => return reply.error("ERR syntax error"),
+        }
     }
     match core.store.find(call.at, call.argument(2), call.now) {
         Some(id) => reply.integer(i64::try_from(core.store.record_bytes(id)).unwrap_or(i64::MAX)),
