@@ -312,7 +312,7 @@ fn charge_groups(core: &mut Core, groups: &[Group<'_>], now: Micros, keep_undo: 
     }
     let is_admitted = |(decision, group): (&Decision, &Group<'_>)| decision.allowed > 0 || group.ask.cost == 0;
     let admitted = decisions.iter().zip(groups).all(is_admitted);
-    count(core, groups, &decisions, admitted);
+    count(core, groups, &decisions, admitted, now);
     if !admitted {
         for (group, decision) in groups.iter().zip(&mut decisions) {
             *decision = peek(core, group, now).unwrap_or(*decision);
@@ -337,11 +337,12 @@ fn charge_groups(core: &mut Core, groups: &[Group<'_>], now: Micros, keep_undo: 
     Ok((true, decisions, log))
 }
 
-fn count(core: &Core, groups: &[Group<'_>], decisions: &[Decision], admitted: bool) {
+fn count(core: &mut Core, groups: &[Group<'_>], decisions: &[Decision], admitted: bool, now: Micros) {
     for (group, decision) in groups.iter().zip(decisions) {
         let refused = decision.allowed == 0 && group.ask.cost > 0;
         if admitted || refused {
             core.counters.decided(group.ask.policy.algorithm(), !refused);
+            core.top.note(group.at, group.key, now, !refused);
         }
     }
 }

@@ -80,6 +80,11 @@ pub const CLOCK: &[Argument] = &[optional(plain(
         Argument { name: "duration", kind: ArgumentKind::Text, token: "ADVANCE", optional: false, multiple: false },
     ]),
 ))];
+/// RL.TOP.
+pub const TOP: &[Argument] = &[
+    plain("which", ArgumentKind::OneOf(&[word("DENIED", "denied"), word("CHECKED", "checked"), word("NEAR", "near")])),
+    optional(plain("n", ArgumentKind::Integer)),
+];
 /// CL.THROTTLE.
 pub const THROTTLE: &[Argument] = &[
     KEY_ARGUMENT,

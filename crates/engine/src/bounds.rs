@@ -20,6 +20,8 @@ pub const CLIENT_NAME_BYTES_MAX: usize = 128;
 pub const SCAN_COUNT_MAX: usize = 100_000;
 /// A step of SCAN ends once the keys that it visits have this many bytes, whatever its COUNT.
 pub const SCAN_BYTES_MAX: usize = 1024 * 1024;
+/// The most keys that RL.TOP answers.
+pub const TOP_KEYS_MAX: usize = 1000;
 /// How far RL.CLOCK SET can move the test clock: the year 9999.
 pub const CLOCK_MICROS_MAX: u64 = 253_402_300_800 * 1_000_000;
 /// The longest DEBUG SLEEP.

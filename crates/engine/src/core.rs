@@ -10,6 +10,7 @@ use crate::session::{Client, Session};
 use crate::settings::Settings;
 use crate::slowlog::Slowlog;
 use crate::timing::Timing;
+use crate::top::TopKeys;
 use crate::tunables::Tunable;
 use crate::{call::Call, effect::Effect};
 use std::collections::BTreeMap;
@@ -55,6 +56,8 @@ pub struct Core {
     pub slowlog: Slowlog,
     /// Latency samples of what this core ran.
     pub latency: Latency,
+    /// The busiest keys.
+    pub top: TopKeys,
     registry: &'static Registry,
 }
 
@@ -63,6 +66,7 @@ impl Core {
     pub fn new(parts: Parts) -> Core {
         let (index, cores) = (parts.store.core, parts.store.cores);
         let registry = registry();
+        let top = TopKeys::new(parts.settings.top_keys, parts.store.random_seed);
         let counters = parts.counters.get(usize::from(index)).cloned();
         let timing = Timing::new(&parts.settings.tunables);
         let slowlog = Slowlog::new(parts.settings.tunables.count(Tunable::SlowlogMaxLen));
@@ -80,6 +84,7 @@ impl Core {
             timing,
             slowlog,
             latency: Latency::default(),
+            top,
             registry,
         }
     }
@@ -180,26 +185,48 @@ impl Core {
 
     /// One call on one limit: read, compute and write in one uninterrupted step.
     pub fn limit(&mut self, at: Located, key: &[u8], ask: &Ask, now: Micros) -> Result<Decision, Failure> {
+        if self.top.is_watched() {
+            return self.limit_watched(at, key, ask, now);
+        }
         let charged = self.store.charge(at, key, ask, now);
         self.counted(ask, charged)
     }
 
     /// As [`Core::limit`], for what is known not to be the common call.
     pub fn limit_uncommon(&mut self, call: &Call<'_>, ask: &Ask) -> Result<Decision, Failure> {
+        if self.top.is_watched() {
+            return self.limit_watched(call.at, call.key(), ask, call.now);
+        }
         let charged = self.store.charge_uncommon(call.at, call.key(), ask, call.now);
         self.counted(ask, charged)
     }
 
+    /// As [`Core::limit`], for a call that the busiest keys count.
+    #[inline(never)]
+    fn limit_watched(&mut self, at: Located, key: &[u8], ask: &Ask, now: Micros) -> Result<Decision, Failure> {
+        if self.top.is_due() && asks(ask) {
+            self.top.count(at, key, now);
+        }
+        let charged = self.store.charge(at, key, ask, now);
+        let decision = self.counted(ask, charged)?;
+        if asks(ask) && !is_allowed(ask, &decision) {
+            self.top.count_denied(at, key);
+        }
+        Ok(decision)
+    }
+
     /// Counts what a call came to.
     #[inline]
-    fn counted(&self, ask: &Ask, charged: Result<Charged, ChargeError>) -> Result<Decision, Failure> {
+    fn counted(&mut self, ask: &Ask, charged: Result<Charged, ChargeError>) -> Result<Decision, Failure> {
         // A key of another algorithm was found, and one that is refused for memory was not.
         let hit = charged.map_or_else(|error| error == ChargeError::WrongType, |charged| charged.hit);
         self.counters.looked_up(hit);
+        if asks(ask) {
+            self.top.pass();
+        }
         let decision = charged?.decision;
-        // A look and a refund decide nothing about anybody.
-        if matches!(ask.mode, Mode::Charge | Mode::Partial) {
-            self.counters.decided(ask.policy.algorithm(), decision.allowed > 0 || ask.cost == 0);
+        if asks(ask) {
+            self.counters.decided(ask.policy.algorithm(), is_allowed(ask, &decision));
         }
         Ok(decision)
     }
@@ -214,4 +241,15 @@ impl Core {
         self.counters.evicted_units.set(stats.evicted_units);
         self.counters.store_longest_step_us.set(stats.longest_step_us);
     }
+}
+
+/// Whether a call asks to be admitted. A look and a refund decide nothing about anybody.
+#[inline]
+fn asks(ask: &Ask) -> bool {
+    matches!(ask.mode, Mode::Charge | Mode::Partial)
+}
+
+#[inline]
+fn is_allowed(ask: &Ask, decision: &Decision) -> bool {
+    decision.allowed > 0 || ask.cost == 0
 }

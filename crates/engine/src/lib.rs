@@ -64,6 +64,8 @@ pub mod steps;
 mod table;
 mod throttle;
 pub mod timing;
+pub mod top;
+mod top_command;
 pub mod transaction;
 pub mod tunables;
 mod values;

@@ -13,6 +13,9 @@ use tollgate_resp::{Args, Reply, printable};
 /// The common call is answered in one pass, in line: plain, under a policy that was named before, on a key that is
 /// there, and admitted.
 pub fn slide(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
+    if core.top.is_due() {
+        count_plain(core, call);
+    }
     let Some(ask) = recall_plain(&core.memo, Algorithm::Slide, call.args) else {
         return read_and_run(core, Algorithm::Slide, call, reply);
     };
@@ -20,9 +23,19 @@ pub fn slide(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
         Some(admitted) => {
             core.counters.keyspace_hits.add(1);
             core.counters.decided(Algorithm::Slide, true);
+            core.top.pass();
             reply.admitted(admitted.limit, admitted.remaining, admitted.reset_ms);
         }
         None => run_recalled(core, *ask, call, reply),
+    }
+}
+
+/// Counts a call among the busiest keys before it runs, so that the common way carries nothing along for that.
+#[inline(never)]
+fn count_plain(core: &mut Core, call: &Call<'_>) {
+    // With options it may be one that only looks: then it is counted where that is known.
+    if call.args.len() == 4 {
+        core.top.count(call.at, call.key(), call.now);
     }
 }
 
@@ -64,9 +77,16 @@ fn recall_plain<'a>(memo: &'a PolicyMemo, algorithm: Algorithm, args: Args<'_>) 
 
 #[inline(never)]
 fn read_and_run(core: &mut Core, algorithm: Algorithm, call: &Call<'_>, reply: &mut Reply<'_>) {
-    let decision =
-        parse_ask(core, algorithm, call.args).and_then(|ask| core.limit(call.at, call.key(), &ask, call.now));
-    answer(core, decision, reply);
+    match parse_ask(core, algorithm, call.args) {
+        Ok(ask) => {
+            let decision = core.limit(call.at, call.key(), &ask, call.now);
+            answer(core, decision, reply);
+        }
+        Err(failure) => {
+            core.top.pass();
+            refuse(core, &failure, reply);
+        }
+    }
 }
 
 /// The call that is plain and yet not the common one.

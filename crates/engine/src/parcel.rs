@@ -168,6 +168,7 @@ impl Core {
     /// Runs all commands of a parcel, in order, and writes their replies into it.
     pub fn run_parcel(&mut self, parcel: &mut Parcel, now: Micros) {
         self.counters.batches.add(1);
+        self.top.begin_batch(parcel.jobs.len(), now);
         for job in &parcel.jobs {
             if job.entry.command.keys.first > 0 {
                 self.store.prefetch(job.at);

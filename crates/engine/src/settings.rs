@@ -53,6 +53,8 @@ pub struct Settings {
     pub tunables: Tunables,
     /// What the cores write together.
     pub shared: Shared,
+    /// Whether the busiest keys are counted, for RL.TOP.
+    pub top_keys: bool,
     /// The most clients.
     pub clients_max: u64,
     /// The TCP port.

@@ -6,7 +6,7 @@ use crate::transaction::Control;
 use crate::{
     acl, client_commands as clients, config_commands as config, connection, expiry, explain, increx, info, introspect,
     keys, latency, later, limit_commands as limits, memory_commands as memory, moving, numbers, object, random_key,
-    server_commands as server, set, several, slowlog, throttle, values,
+    server_commands as server, set, several, slowlog, throttle, top_command, values,
 };
 
 const SINCE: &str = "0.1.0";
@@ -191,6 +191,19 @@ pub const COMMANDS: &[Command] = &[
         summary: "The server's time in microseconds; with --test-clock also moves it.",
         arguments: args::CLOCK,
         handler: Handler::Session(server::rl_clock),
+        ..LIMIT
+    },
+    Command {
+        name: "rl.top",
+        arity: -2,
+        flags: ADMIN,
+        keys: Keys::NONE,
+        route: Route::Every,
+        categories: &["@admin", "@slow", "@dangerous", "@ratelimit"],
+        summary: "The busiest keys of the last minute or two: most denied, most checked, or nearest to their limit.",
+        complexity: "O(N) with N the counters of the sketch, which are bounded",
+        arguments: args::TOP,
+        handler: Handler::Spread(top_command::top_part, top_command::top_merge),
         ..LIMIT
     },
     // Dialects of other limiters.

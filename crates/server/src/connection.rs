@@ -374,6 +374,7 @@ impl<S: Stream> Connection<S> {
         let own = if core.timing.times_fast() { NO_CORE } else { core.index };
         if next == 0 {
             core.counters.batches.add(1);
+            core.top.begin_batch(batch.items.len(), now);
             self.session.client.active.set(now);
             self.prefetch(&core, batch);
         }

@@ -125,6 +125,7 @@ fn settings(config: &Config, clients_max: usize, port: u16, clock: SharedClock) 
         test_clock: config.test_clock,
         tunables: tunables(config),
         shared: Shared::default(),
+        top_keys: config.top_keys,
         clients_max: u64::try_from(clients_max).unwrap_or(u64::MAX),
         port,
         run_id: run_id()?,

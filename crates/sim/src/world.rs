@@ -320,6 +320,7 @@ fn settings(plan: &Plan) -> Settings {
         test_clock: false,
         tunables,
         shared: Default::default(),
+        top_keys: true,
         clients_max: 10_000,
         port: 6379,
         run_id: "0".repeat(40),

@@ -50,6 +50,7 @@ pub struct Setup {
     pub eviction: Eviction,
     pub password: Option<&'static str>,
     pub test_clock: bool,
+    pub top_keys: bool,
     pub log_limit_max: u64,
     /// The wall clock minus the node's time.
     pub wall_offset_micros: i64,
@@ -63,6 +64,7 @@ impl Default for Setup {
             eviction: Eviction::NoEviction,
             password: None,
             test_clock: true,
+            top_keys: true,
             log_limit_max: 100_000,
             wall_offset_micros: 0,
         }
@@ -354,6 +356,7 @@ fn settings(setup: &Setup) -> Settings {
         test_clock: setup.test_clock,
         tunables,
         shared: Default::default(),
+        top_keys: setup.top_keys,
         clients_max: 10_000,
         port: 6379,
         run_id: "0123456789abcdef0123456789abcdef01234567".to_owned(),

@@ -64,6 +64,7 @@ impl Checker<'_> {
         let slower_than = self.parsed(&setting::SLOWLOG_LOG_SLOWER_THAN, tunable(Tunable::SlowlogLogSlowerThan));
         let slowlog_max_len = self.parsed(&setting::SLOWLOG_MAX_LEN, tunable(Tunable::SlowlogMaxLen));
         let latency = self.parsed(&setting::LATENCY_MONITOR_THRESHOLD, tunable(Tunable::LatencyMonitorThreshold));
+        let top_keys = self.parsed(&setting::TOP_KEYS, value::yes_or_no);
         let dir = self.parsed(&setting::DIR, |text| Some((!text.is_empty()).then(|| PathBuf::from(text))));
         let cores = self.parsed(&setting::CORES, |text| {
             if text.is_empty() { Some(cpus.len().clamp(1, CORES_MAX)) } else { count_between(1, CORES_MAX)(text) }
@@ -96,6 +97,7 @@ impl Checker<'_> {
             slowlog_log_slower_than: slower_than?,
             slowlog_max_len: slowlog_max_len?,
             latency_monitor_threshold: latency?,
+            top_keys: top_keys?,
             log_level: log_level?,
             log_format: log_format?,
             file: None,

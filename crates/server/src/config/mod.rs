@@ -87,6 +87,8 @@ pub struct Config {
     pub slowlog_max_len: i64,
     /// Milliseconds from which on a command is a latency sample; 0 is none.
     pub latency_monitor_threshold: i64,
+    /// The busiest keys are counted and RL.TOP names them.
+    pub top_keys: bool,
     /// Log lines of at least this weight are written.
     pub log_level: LogLevel,
     /// The shape of a log line.

@@ -27,7 +27,7 @@ impl Setting {
 }
 
 /// Every setting, in the order in which help and `--check-config` show them.
-pub const SETTINGS: [&Setting; 23] = [
+pub const SETTINGS: [&Setting; 24] = [
     &BIND,
     &PORT,
     &UNIX_SOCKET,
@@ -44,6 +44,7 @@ pub const SETTINGS: [&Setting; 23] = [
     &SLOWLOG_LOG_SLOWER_THAN,
     &SLOWLOG_MAX_LEN,
     &LATENCY_MONITOR_THRESHOLD,
+    &TOP_KEYS,
     &DIR,
     &CORES,
     &ADMIN_PORT,
@@ -182,6 +183,14 @@ pub(super) const LATENCY_MONITOR_THRESHOLD: Setting = Setting {
     default: "0",
     allowed: "whole milliseconds (0: off)",
     help: "Keep the times of commands that take as long or longer for LATENCY; 0 is off",
+};
+
+pub(super) const TOP_KEYS: Setting = Setting {
+    key: "top-keys",
+    value_name: "yes|no",
+    default: "yes",
+    allowed: YES_OR_NO,
+    help: "Count the busiest keys, which RL.TOP names; no: keep no names of keys beyond the keys themselves",
 };
 
 pub(super) const DIR: Setting = Setting {

@@ -71,6 +71,7 @@ impl Config {
             (&setting::SLOWLOG_LOG_SLOWER_THAN, Some(self.slowlog_log_slower_than.to_string())),
             (&setting::SLOWLOG_MAX_LEN, Some(self.slowlog_max_len.to_string())),
             (&setting::LATENCY_MONITOR_THRESHOLD, Some(self.latency_monitor_threshold.to_string())),
+            (&setting::TOP_KEYS, Some(yes_or_no(self.top_keys))),
             (&setting::DIR, self.dir.as_ref().map(|path| path.display().to_string())),
             (&setting::CORES, Some(self.cores.to_string())),
             (&setting::ADMIN_PORT, Some(admin.port().to_string())),
