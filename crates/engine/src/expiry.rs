@@ -162,7 +162,7 @@ fn life_ms(core: &Core, id: RecordId, now: Micros) -> Option<u64> {
     core.store.expires_at(id).map(|expires_at| expires_at.saturating_sub(now).div_ceil(1_000))
 }
 
-/// The Unix time in milliseconds at which the record expires, rounded up.
+/// The Unix time at which the record expires, to the nearest millisecond.
 fn end_ms(core: &Core, id: RecordId) -> Option<u64> {
     let wall_ms = expiry_wall_ms(core.store.expires_at(id)?, core);
     let wall_ms = u64::try_from(wall_ms.max(0)).unwrap_or(u64::MAX);

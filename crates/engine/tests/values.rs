@@ -42,15 +42,17 @@ fn wall_times_are_converted_with_the_offset_of_the_moment() {
 #[test]
 fn times_are_compared_in_the_milliseconds_that_are_answered() {
     let mut node = node();
-    node.now = T + 1;
-    check(&mut node, &[("SET k v PX 5000", "+OK"), ("PTTL k", "5000")]);
-    let end = node.run("PEXPIRETIME k");
-    assert_eq!(end, ((T + 5 * S) / MS + 1).to_string(), "a part of a millisecond is rounded up");
-    for condition in ["GT", "LT"] {
-        assert_eq!(node.run(&format!("PEXPIREAT k {end} {condition}")), "0", "{condition}");
+    for (beyond_micros, nearest_ms) in [(1, 0), (499, 0), (500, 1), (999, 1)] {
+        node.now = T + beyond_micros;
+        check(&mut node, &[("SET k v PX 5000", "+OK"), ("PTTL k", "5000")]);
+        let end = node.run("PEXPIRETIME k");
+        assert_eq!(end, ((T + 5 * S) / MS + nearest_ms).to_string(), "the nearest millisecond");
+        for condition in ["GT", "LT"] {
+            assert_eq!(node.run(&format!("PEXPIREAT k {end} {condition}")), "0", "{condition}");
+        }
     }
-    assert_eq!(node.at(T + 5 * S, "GET k"), "\"v\"", "kept to the microsecond");
-    assert_eq!(node.at(T + 5 * S + 1, "GET k"), "nil");
+    assert_eq!(node.at(T + 5 * S + 998, "GET k"), "\"v\"", "kept to the microsecond");
+    assert_eq!(node.at(T + 5 * S + 999, "GET k"), "nil");
 }
 
 #[test]
