@@ -207,7 +207,8 @@ impl Core {
         if self.top.is_due() && asks(ask) {
             self.top.count(at, key, now);
         }
-        let charged = self.store.charge(at, key, ask, now);
+        // Seldom the common call: that one is counted before it runs, and does not come here.
+        let charged = self.store.charge_uncommon(at, key, ask, now);
         let decision = self.counted(ask, charged)?;
         if asks(ask) && !is_allowed(ask, &decision) {
             self.top.count_denied(at, key);
