@@ -363,6 +363,8 @@ def test_pause_holds_writes(wire, server, cores):
         for writer in writers:
             writer.send(*[f"RL.SLIDE {key} 1000 1h" for key in keys], "PING")
         assert eventually(lambda: sum(client["flags"] == "b" for client in clients(wire)) == len(writers))
+        assert f"blocked_clients:{len(writers)}\r\n".encode() in wire("INFO clients")
+        assert {client["cmd"] for client in clients(wire) if client["flags"] == "b"} == {"rl.slide"}
         assert wire(["EXISTS", *keys]) == 0
         assert wire("INFO server").startswith(b"# Server") and wire("GETX").startswith("ERR unknown command")
         assert is_held(*writers)
@@ -371,6 +373,7 @@ def test_pause_holds_writes(wire, server, cores):
         assert writer.read() == "PONG"
     assert wire(["EXISTS", *keys]) == len(keys)
     assert all(client["flags"] == "N" for client in clients(wire))
+    assert b"blocked_clients:0\r\n" in wire("INFO clients")
 
 
 def test_pause_holds_what_writes_of_a_transaction(wire, server):

@@ -255,3 +255,18 @@ def test_steps_between_stretches(wire, cores):
     replies = transaction(wire, commands)
     assert replies[:5] == ["OK", "OK", [None, b"1"], 1, [b"1", b"1"]]
     assert replies[5][0] == 1 and len(replies[6][1]) == 4 and replies[7] == Error("ERR no such key")
+
+
+def test_a_client_shows_what_it_has_queued(wire, server):
+    def multi() -> str:
+        [line] = [line for line in server.ask("CLIENT LIST").decode().splitlines() if f"id={number} " in line]
+        return dict(word.split("=", 1) for word in line.split(" "))["multi"]
+
+    number = wire("CLIENT ID")
+    assert multi() == "-1"
+    wire("MULTI")
+    assert multi() == "0"
+    wire.pipeline(["PING", "PING", "MGET a"])
+    assert multi() == "3"
+    wire("DISCARD")
+    assert multi() == "-1"

@@ -2,8 +2,8 @@
 
 /// The longest key, in bytes. Longer ones are refused with an error that says so.
 pub const KEY_BYTES_MAX: usize = 1024;
-/// The longest value of a plain key, in bytes. APPEND refuses to make a longer one.
-pub const VALUE_BYTES_MAX: usize = 64 * 1024;
+/// The longest value of a plain key, in bytes, unless configured. APPEND refuses to make a longer one.
+pub const VALUE_BYTES_MAX_DEFAULT: usize = 64 * 1024;
 /// The most limits in one RL.ALL.
 pub const ALL_GROUPS_MAX: usize = 64;
 /// The top of RL.LOG's limit unless configured: a log keeps up to one entry for each unit.

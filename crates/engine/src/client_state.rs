@@ -38,6 +38,8 @@ pub struct ClientState {
     pub monitors: Cell<bool>,
     /// Whether a command of it waits for the end of CLIENT PAUSE.
     pub waits: Cell<bool>,
+    /// Commands kept since MULTI; `None` outside of a transaction.
+    pub queued: Cell<Option<usize>>,
     /// By CLIENT NO-EVICT.
     pub no_evict: Cell<bool>,
     /// By CLIENT NO-TOUCH.
@@ -55,6 +57,7 @@ impl ClientState {
     pub fn flags(&self, unix_socket: bool) -> String {
         let letters = [
             (self.monitors.get(), 'O'),
+            (self.queued.get().is_some(), 'x'),
             (self.waits.get(), 'b'),
             (self.killed.get() == Killed::AfterReply, 'c'),
             (self.killed.get() == Killed::AtOnce, 'A'),
@@ -68,6 +71,7 @@ impl ClientState {
 
     /// Forgets what RESET makes a client forget.
     pub fn reset(&self) {
+        self.queued.set(None);
         self.monitors.set(false);
         self.no_evict.set(false);
         self.no_touch.set(false);

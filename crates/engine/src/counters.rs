@@ -107,6 +107,8 @@ counters! {
     connections_rejected: Counter,
     /// Connections open now.
     connections: Gauge,
+    /// Connections that wait for the end of CLIENT PAUSE now.
+    blocked_clients: Gauge,
     /// Fresh connections handed to another core.
     connections_handed_on: Counter,
     /// Commands run, on the core that ran them.

@@ -91,7 +91,7 @@ fn clients(text: &mut String, core: &Core, _call: &Call<'_>) {
     line(text, "connected_clients", total(core, |counters| &counters.connections));
     line(text, "cluster_connections", 0);
     line(text, "maxclients", core.settings.clients_max);
-    line(text, "blocked_clients", 0);
+    line(text, "blocked_clients", total(core, |counters| &counters.blocked_clients));
     line(text, "tracking_clients", 0);
     line(text, "clients_in_timeout_table", 0);
 }

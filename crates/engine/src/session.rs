@@ -53,7 +53,7 @@ impl Client {
         let protocol = if self.protocol.get() == Protocol::Resp3 { 3 } else { 2 };
         let _ = write!(
             line,
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf={} \
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 multi={} qbuf={} \
              qbuf-free={} argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem={} tot-mem={} events={} cmd={} \
              user=default redir=-1 resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={} core={}",
             self.id,
@@ -64,6 +64,7 @@ impl Client {
             seconds_since(self.since),
             seconds_since(self.active.get()),
             self.state.flags(self.address.starts_with('/')),
+            self.state.queued.get().and_then(|queued| i64::try_from(queued).ok()).unwrap_or(-1),
             self.state.query_bytes.get(),
             self.state.query_room_bytes.get(),
             self.state.unsent_bytes.get(),

@@ -92,7 +92,7 @@ impl<'a> Write<'a> {
                 Some(Deadline::read_positive(core, call, written, argument, command)?)
             }
         };
-        check_length(self.value.len())?;
+        check_length(core, self.value.len())?;
         let found = if self.answers_old { read_value(core, call)? } else { find_value(core, call)? };
         let old = self.answers_old.then(|| {
             let mut old = Vec::new();

@@ -47,6 +47,8 @@ pub struct Settings {
     pub parameters: Vec<(String, String)>,
     /// The top of RL.LOG's limit.
     pub log_limit_max: u64,
+    /// The longest value, in bytes.
+    pub value_bytes_max: usize,
     /// Whether RL.CLOCK may move the time.
     pub test_clock: bool,
     /// What CONFIG SET changes.

@@ -3,7 +3,6 @@
 //! The setting ones are in `set`, the counting ones in `numbers`. A key that holds a limit is none of theirs: they
 //! answer WRONGTYPE and change nothing, so that a SET or an INCR by mistake neither frees nor freezes a caller.
 
-use crate::bounds::VALUE_BYTES_MAX;
 use crate::call::Call;
 use crate::core::Core;
 use crate::deadline::{Deadline, Written};
@@ -61,8 +60,8 @@ pub fn write_value(core: &Core, id: Option<RecordId>, reply: &mut Reply<'_>) {
 ///
 /// # Errors
 /// Redis's text for a string that is too long.
-pub fn check_length(bytes: usize) -> Result<(), Failure> {
-    if bytes <= VALUE_BYTES_MAX {
+pub fn check_length(core: &Core, bytes: usize) -> Result<(), Failure> {
+    if bytes <= core.settings.value_bytes_max {
         return Ok(());
     }
     Err(Failure::Syntax("string exceeds maximum allowed size (proto-max-bulk-len)".to_owned()))
@@ -191,7 +190,7 @@ fn run_append(core: &mut Core, call: &Call<'_>) -> Result<usize, Failure> {
         Some((Value::Bytes(bytes), expires_at)) => (bytes.to_vec(), expires_at),
         None => (Vec::new(), None),
     };
-    check_length(text.len().saturating_add(added.len()))?;
+    check_length(core, text.len().saturating_add(added.len()))?;
     text.extend_from_slice(added);
     core.store.put_value(call.at, call.key(), found, Value::of(&text), expires_at, call.now)?;
     Ok(text.len())

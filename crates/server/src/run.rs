@@ -122,6 +122,7 @@ fn settings(config: &Config, clients_max: usize, port: u16, clock: SharedClock) 
         }),
         parameters: config.parameters().into_iter().map(owned).collect(),
         log_limit_max: config.log_limit_max,
+        value_bytes_max: config.bulk_bytes_max,
         test_clock: config.test_clock,
         tunables: tunables(config),
         shared: Shared::default(),

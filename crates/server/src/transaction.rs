@@ -116,13 +116,21 @@ impl<S: Stream> Connection<S> {
             Ok(()) => self.reply().simple("QUEUED"),
             Err(text) => self.answer_text(text),
         }
+        self.tell_queued();
         None
+    }
+
+    /// Lets others see how many commands wait for EXEC.
+    fn tell_queued(&self) {
+        let queued = self.session.transactions.open.as_ref().map(Transaction::len);
+        self.session.client.state.queued.set(queued);
     }
 
     /// Answers with an error, after which EXEC runs nothing.
     fn refuse(&mut self, text: &str) {
         if text.starts_with(transaction::ABORTED_BECAUSE) {
             self.session.transactions = Transactions::default();
+            self.tell_queued();
         }
         if let Some(open) = &mut self.session.transactions.open {
             open.break_off();
@@ -173,6 +181,7 @@ impl<S: Stream> Connection<S> {
                 self.answer_text(if is_multi { transaction::NESTED } else { transaction::WATCH_INSIDE });
             }
         }
+        self.tell_queued();
     }
 
     async fn watch(&mut self, entry: &'static Entry, args: Args<'_>) {

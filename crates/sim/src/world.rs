@@ -11,7 +11,7 @@ use crate::plan::Plan;
 use crate::random::Random;
 use std::fmt;
 use std::sync::Arc;
-use tollgate_engine::bounds::LOG_LIMIT_MAX_DEFAULT;
+use tollgate_engine::bounds::{LOG_LIMIT_MAX_DEFAULT, VALUE_BYTES_MAX_DEFAULT};
 use tollgate_engine::core::{Core, Parts};
 use tollgate_engine::counters::Counters;
 use tollgate_engine::dispatch::Dispatcher;
@@ -317,6 +317,7 @@ fn settings(plan: &Plan) -> Settings {
         password: None,
         parameters: Vec::new(),
         log_limit_max: LOG_LIMIT_MAX_DEFAULT,
+        value_bytes_max: VALUE_BYTES_MAX_DEFAULT,
         test_clock: false,
         tunables,
         shared: Default::default(),

@@ -16,6 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tollgate_engine::all::{self, AllPlan};
 use tollgate_engine::asker::with_asker;
+use tollgate_engine::bounds::VALUE_BYTES_MAX_DEFAULT;
 use tollgate_engine::call::Call;
 use tollgate_engine::client_state::ClientState;
 use tollgate_engine::command::{Flags, Handler};
@@ -353,6 +354,7 @@ fn settings(setup: &Setup) -> Settings {
         password,
         parameters: parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
         log_limit_max: setup.log_limit_max,
+        value_bytes_max: VALUE_BYTES_MAX_DEFAULT,
         test_clock: setup.test_clock,
         tunables,
         shared: Default::default(),

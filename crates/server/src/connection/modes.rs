@@ -106,7 +106,11 @@ impl<S: Stream> Connection<S> {
         loop {
             let changed = pause.changed();
             let Some(left) = pause.left(boot_micros(), writes) else { break };
-            client.state.waits.set(true);
+            if !client.state.waits.replace(true) {
+                client.last_command.set(entry.command.name);
+                let gauge = &worker.core.borrow().counters.blocked_clients;
+                gauge.set(gauge.get() + 1);
+            }
             let ended = std::future::poll_fn(|_| match (worker.is_stopping(), client.state.killed.get()) {
                 (_, Killed::AtOnce) => Poll::Ready(Ending::Cut),
                 (true, _) => Poll::Ready(Ending::Linger),
@@ -123,7 +127,10 @@ impl<S: Stream> Connection<S> {
                 break;
             }
         }
-        client.state.waits.set(false);
+        if client.state.waits.replace(false) {
+            let gauge = &worker.core.borrow().counters.blocked_clients;
+            gauge.set(gauge.get().saturating_sub(1));
+        }
     }
 
     /// Begins a batch whose replies are thrown away. Earlier ones leave first.
