@@ -302,7 +302,7 @@ def test_reply_off_around_a_transaction(wire, cores):
     wire.send("CLIENT REPLY OFF", "MULTI", *sets, "EXEC", "CLIENT REPLY ON", "PING")
     assert (wire.read(), wire.read()) == ("OK", "PONG")
     assert wire(["MGET", *keys]) == [b"1"] * 8
-    wire.send("MULTI", "CLIENT REPLY OFF", "EXEC")
+    wire.send("MULTI", "MONITOR", "EXEC")
     assert wire.read() == "OK"
     assert wire.read() == "ERR Command not allowed inside a transaction"
     assert wire.read().code == "EXECABORT"

@@ -270,3 +270,12 @@ def test_a_client_shows_what_it_has_queued(wire, server):
     assert multi() == "3"
     wire("DISCARD")
     assert multi() == "-1"
+
+
+def test_replies_switched_off_inside_are_off_from_the_next_command_on(wire):
+    assert transaction(wire, ["PING", "CLIENT REPLY OFF", "PING"]) == ["PONG", "OK", "PONG"]
+    wire.send("PING", "CLIENT REPLY ON", "ECHO heard")
+    assert (wire.read(), wire.read()) == ("OK", b"heard")
+    assert transaction(wire, ["CLIENT REPLY SKIP", "PING"]) == ["OK", "PONG"]
+    wire.send("ECHO skipped", "ECHO heard")
+    assert wire.read() == b"heard"

@@ -932,7 +932,7 @@ const CLIENT: &[Command] = &[
     Command {
         name: "client|reply",
         arity: 3,
-        flags: ALWAYS.with(Flags::ENDS_BATCH).with(Flags::NO_MULTI),
+        flags: ALWAYS.with(Flags::ENDS_BATCH),
         categories: &["@slow", "@connection"],
         summary: "Switches replies on or off, or skips that of the next command.",
         arguments: args::ON_OFF_SKIP,

@@ -351,6 +351,10 @@ impl<S: Stream> Connection<S> {
                     let start = self.out().len();
                     self.run_session(&mut core, entry, &call);
                     *bytes = self.out().split_off(start);
+                    // CLIENT REPLY may answer nothing; it acts on what follows, and this reply is one with its place.
+                    if bytes.is_empty() {
+                        Reply::new(bytes, self.session.protocol).simple("OK");
+                    }
                 }
                 Piece::Own(bytes) if core.timing.times_fast() => {
                     core.run_key_timed(entry, &call, &mut Reply::new(bytes, self.session.protocol));
