@@ -129,7 +129,7 @@ fn stats(text: &mut String, core: &Core, _call: &Call<'_>) {
     let shared = &core.settings.shared;
     let (input, output) = shared.bytes_per_second();
     line(text, "total_connections_received", total(core, |counters| &counters.connections_accepted));
-    line(text, "total_commands_processed", total(core, |counters| &counters.commands_processed));
+    line(text, "total_commands_processed", Merged(&core.all_counters).commands_processed());
     line(text, "instantaneous_ops_per_sec", shared.commands_per_second());
     line(text, "total_net_input_bytes", total(core, |counters| &counters.net_input_bytes));
     line(text, "total_net_output_bytes", total(core, |counters| &counters.net_output_bytes));

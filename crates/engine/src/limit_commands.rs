@@ -23,7 +23,7 @@ pub fn slide(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
         Some(admitted) => {
             core.counters.keyspace_hits.add(1);
             core.counters.decided(Algorithm::Slide, true);
-            core.top.pass();
+            core.top.pass_counted();
             reply.admitted(admitted.limit, admitted.remaining, admitted.reset_ms);
         }
         None => run_recalled(core, *ask, call, reply),

@@ -61,7 +61,7 @@ impl Shared {
     /// Takes a sample of what goes through the server. Called by one core at each tick, with a clock that never stands.
     pub fn sample(&self, counters: &[Arc<Counters>], micros: u64) {
         let merged = Merged(counters);
-        self.commands.sample(micros, merged.sum(|core| &core.commands_processed));
+        self.commands.sample(micros, merged.commands_processed());
         self.input_bytes.sample(micros, merged.sum(|core| &core.net_input_bytes));
         self.output_bytes.sample(micros, merged.sum(|core| &core.net_output_bytes));
         self.memory_peak_bytes(merged.sum(|core| &core.memory_used_bytes));

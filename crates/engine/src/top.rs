@@ -159,6 +159,12 @@ impl TopKeys {
         self.countdown = self.countdown.saturating_sub(1);
     }
 
+    /// As [`TopKeys::pass`], for a call that was counted if it was due.
+    #[inline(always)]
+    pub fn pass_counted(&mut self) {
+        self.countdown = self.countdown.wrapping_sub(1);
+    }
+
     /// Counts the present call, which is due, before it runs; [`TopKeys::pass`] must follow.
     #[inline(never)]
     pub fn count(&mut self, at: Located, key: &[u8], now: Micros) {
