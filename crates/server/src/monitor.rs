@@ -3,7 +3,8 @@
 //! The problem: the one who watches must not slow what is watched. The idea: while nobody watches, a batch pays one
 //! load. While somebody does, the lines of a batch are made once and put, by reference, into a queue for each watcher
 //! that never blocks and never waits; a watcher that reads too slowly loses lines, and is told how many. It takes what
-//! has come at most every few milliseconds, so that its core is not woken for each command of the others.
+//! has come at most every few milliseconds, so that its core is not woken for each command of the others. While no watcher
+//! takes any lines, none are made.
 
 use bytes::Bytes;
 use crossbeam::queue::ArrayQueue;
@@ -74,6 +75,22 @@ impl Monitors {
         queues.iter().filter(|queue| !queue.put(&sheet)).map(|_| sheet.lines).sum()
     }
 
+    /// Whether any who watch would take lines now, so that it is worth making them.
+    pub fn take_lines(&self) -> bool {
+        let queues = self.queues.read().unwrap_or_else(PoisonError::into_inner);
+        queues.iter().any(|queue| !queue.is_choked())
+    }
+
+    /// Counts lines that were not made, since nobody takes any. Answers how many were lost, over all who watch.
+    pub fn lose(&self, lines: u64) -> u64 {
+        let queues = self.queues.read().unwrap_or_else(PoisonError::into_inner);
+        let lose = |queue: &Arc<Queue>| {
+            queue.lost.fetch_add(lines, Ordering::AcqRel);
+            lines
+        };
+        queues.iter().map(lose).sum()
+    }
+
     fn enter(&self) -> Option<Arc<Queue>> {
         let mut queues = self.queues.write().unwrap_or_else(PoisonError::into_inner);
         if queues.len() >= MONITORS_MAX {
@@ -98,6 +115,11 @@ impl Monitors {
 }
 
 impl Queue {
+    /// Whether it takes nothing until who watches has read half of what waits.
+    fn is_choked(&self) -> bool {
+        self.lost.load(Ordering::Acquire) > 0 && self.bytes.load(Ordering::Acquire) > WAITING_BYTES_MAX / 2
+    }
+
     /// Puts a sheet down, if there is room. Once something was lost, everything is until half of what waits was taken:
     /// one large gap is worth more to who reads than many small ones.
     fn put(&self, sheet: &Sheet) -> bool {

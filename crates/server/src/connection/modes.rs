@@ -177,12 +177,16 @@ impl<S: Stream> Connection<S> {
     /// Shows the commands of a batch, which is about to run, to those who watch.
     #[cold]
     pub(super) fn show(&self, buffer: &[u8], batch: &Batch) {
+        let runs = |item: &&Item| item.ready().is_some_and(|ready| may_run(ready.entry, &self.session).is_ok());
+        let shown = batch.items.iter().filter(runs).filter(|item| item.ready().is_some_and(is_shown));
+        if !self.worker.hub.monitors.take_lines() {
+            let lost = self.worker.hub.monitors.lose(u64::try_from(shown.count()).unwrap_or(u64::MAX));
+            return self.worker.core.borrow().counters.monitor_lines_lost.add(lost);
+        }
         let mut page = Page::default();
         let now = self.worker.now();
-        for item in &batch.items {
-            if let Some(ready) = item.ready()
-                && may_run(ready.entry, &self.session).is_ok()
-            {
+        for item in shown {
+            if let Some(ready) = item.ready() {
                 self.add_line(&mut page, now, ready, batch.args(buffer, item));
             }
         }
@@ -198,9 +202,8 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// What only administrators do is not shown, as by Redis.
     fn add_line(&self, page: &mut Page, now: Micros, ready: Ready, args: Args<'_>) {
-        if !ready.entry.command.flags.has(Flags::ADMIN) {
+        if is_shown(ready) {
             page.add(now, &self.session.client.address, ready.entry, args);
         }
     }
@@ -230,4 +233,9 @@ impl<S: Stream> Connection<S> {
         }
         None
     }
+}
+
+/// What only administrators do is not shown, as by Redis.
+fn is_shown(ready: Ready) -> bool {
+    !ready.entry.command.flags.has(Flags::ADMIN)
 }
