@@ -3,8 +3,8 @@
 //! The problem: the one who watches must not slow what is watched. The idea: while nobody watches, a batch pays one
 //! load. While somebody does, the lines of a batch are made once and put, by reference, into a queue for each watcher
 //! that never blocks and never waits; a watcher that reads too slowly loses lines, and is told how many. It takes what
-//! has come at most every few milliseconds, so that its core is not woken for each command of the others. While none takes
-//! any lines, none are made.
+//! has come at most every few milliseconds, so that its core is not woken for each command of the others. While
+//! none takes any lines, none are made.
 
 use bytes::Bytes;
 use crossbeam::queue::ArrayQueue;
