@@ -40,6 +40,8 @@ pub struct ClientState {
     pub waits: Cell<bool>,
     /// Commands kept since MULTI; `None` outside of a transaction.
     pub queued: Cell<Option<usize>>,
+    /// Bytes that these take.
+    pub queued_bytes: Cell<usize>,
     /// By CLIENT NO-EVICT.
     pub no_evict: Cell<bool>,
     /// By CLIENT NO-TOUCH.

@@ -4,8 +4,9 @@
 //! nothing is allocated for a hop.
 
 use crate::all::{self, UndoLog};
+use crate::bounds::OUTPUT_BYTES_MAX;
 use crate::call::Call;
-use crate::command::Handler;
+use crate::command::{Flags, Handler};
 use crate::core::Core;
 use crate::registry::Entry;
 use crate::slowlog::SlowCall;
@@ -84,6 +85,7 @@ pub struct Parcel {
     replies: Vec<u8>,
     ends: Vec<usize>,
     is_stopped: bool,
+    is_cut: bool,
     /// Calls of it that took long, for the connection that sent them to sign.
     pub slow: Vec<SlowCall>,
 }
@@ -98,6 +100,7 @@ impl Parcel {
         self.spans.clear();
         self.ends.clear();
         self.is_stopped = false;
+        self.is_cut = false;
         self.slow.clear();
         for bytes in [&mut self.bytes, &mut self.replies] {
             bytes.clear();
@@ -153,6 +156,11 @@ impl Parcel {
         self.is_stopped
     }
 
+    /// Whether its replies passed [`OUTPUT_BYTES_MAX`], so that those behind are missing: the client must be ended.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
     /// The bytes of arguments it carries.
     pub fn argument_bytes(&self) -> usize {
         self.bytes.len()
@@ -175,17 +183,25 @@ impl Core {
             }
         }
         let times_fast = self.timing.times_fast();
-        let Parcel { bytes, spans, jobs, replies, ends, is_stopped, slow, .. } = parcel;
+        let Parcel { bytes, spans, jobs, replies, ends, is_stopped, is_cut, slow, .. } = parcel;
         for job in jobs {
             let args = Args::new(bytes, spans.get(job.spans.clone()).unwrap_or_default());
             let call = Call { args, at: job.at, now };
+            let full = replies.len() > OUTPUT_BYTES_MAX;
+            *is_cut |= full;
+            if full && job.entry.command.flags.has(Flags::READONLY) {
+                // Nobody will get the reply, and there is nothing else to it.
+                ends.push(replies.len());
+                continue;
+            }
+            let kept = replies.len();
             match job.task {
                 Task::Run if times_fast => {
                     self.run_key_timed(job.entry, &call, &mut Reply::new(replies, job.protocol));
                 }
                 Task::Run => self.run_key(job.entry, &call, &mut Reply::new(replies, job.protocol)),
                 Task::Part => {
-                    if let Handler::Spread(part, _) = job.entry.command.handler {
+                    if let Handler::Spread(part, _) | Handler::StepsOrParts(_, part, _) = job.entry.command.handler {
                         part(self, &call, replies);
                     }
                 }
@@ -210,6 +226,9 @@ impl Core {
                     };
                     *is_stopped = !self.is_unchanged(watches, now);
                 }
+            }
+            if full {
+                replies.truncate(kept);
             }
             ends.push(replies.len());
             if *is_stopped {

@@ -54,7 +54,7 @@ impl Client {
         let _ = write!(
             line,
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 multi={} qbuf={} \
-             qbuf-free={} argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem={} tot-mem={} events={} cmd={} \
+             qbuf-free={} argv-mem=0 multi-mem={} rbs=0 rbp=0 obl=0 oll=0 omem={} tot-mem={} events={} cmd={} \
              user=default redir=-1 resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={} core={}",
             self.id,
             self.address,
@@ -67,6 +67,7 @@ impl Client {
             self.state.queued.get().and_then(|queued| i64::try_from(queued).ok()).unwrap_or(-1),
             self.state.query_bytes.get(),
             self.state.query_room_bytes.get(),
+            self.state.queued_bytes.get(),
             self.state.unsent_bytes.get(),
             self.memory_bytes(),
             if self.state.unsent_bytes.get() > 0 { "rw" } else { "r" },
@@ -88,6 +89,7 @@ impl Client {
         let own = size_of::<Client>() + self.address.capacity() + self.local_address.capacity();
         let fixed = u64::try_from(own + texts.iter().sum::<usize>()).unwrap_or(u64::MAX);
         let state = &self.state;
+        let fixed = fixed.saturating_add(u64::try_from(state.queued_bytes.get()).unwrap_or(u64::MAX));
         let buffers = [&state.query_bytes, &state.query_room_bytes, &state.unsent_bytes];
         buffers.iter().fold(fixed, |sum, bytes| sum.saturating_add(bytes.get()))
     }

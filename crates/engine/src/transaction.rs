@@ -34,6 +34,16 @@ pub const WATCH_INSIDE: &str = "ERR WATCH inside MULTI is not allowed";
 pub const WATCH_SLOTS: &str = "ERR WATCHed keys must share a slot, give them a common {tag}";
 /// More than a transaction holds.
 pub const TOO_MUCH: &str = "ERR the transaction is too large";
+/// More than all transactions of a core may hold.
+pub const TOO_MUCH_OF_ALL: &str = "ERR the open transactions of all clients are too large, try again";
+/// The most bytes that open transactions of the connections of one core hold.
+pub const CORE_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The refusal of an EXEC whose guard would not hold to its end.
+pub fn unguarded(name: &str) -> String {
+    let name = name.to_ascii_uppercase();
+    format!("ERR EXEC with WATCHed keys cannot run {name} in several steps, give its keys a common {{tag}}")
+}
 
 /// A command that is about the transaction itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,11 +98,17 @@ impl Transaction {
     pub fn break_off(&mut self) {
         self.is_broken = true;
         self.commands = Vec::new();
+        self.bytes = 0;
     }
 
     /// Whether EXEC may change data.
     pub fn writes(&self) -> bool {
         self.commands.iter().any(|command| command.ready.entry.command.flags.has(Flags::WRITE))
+    }
+
+    /// How many bytes they take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// How many commands are kept.

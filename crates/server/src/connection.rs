@@ -39,6 +39,7 @@ use tollgate_engine::effect::Effect;
 use tollgate_engine::parcel::{NewJob, Parcel, Task};
 use tollgate_engine::registry::Entry;
 use tollgate_engine::session::{Client, Session};
+use tollgate_engine::transaction::Transactions;
 use tollgate_resp::{Args, Parser, Protocol, ProtocolError, Reply, RequestLimits};
 
 /// A client that must authenticate has this long.
@@ -83,6 +84,8 @@ pub struct Connection<S> {
     monitor: Option<Monitor>,
     /// Whether the replies of the present batch are thrown away, by CLIENT REPLY.
     silent: bool,
+    /// Whether that is for one command only.
+    skipping: bool,
     ending: Option<Ending>,
 }
 
@@ -134,6 +137,7 @@ impl<S: Stream> Connection<S> {
             outbox: Outbox::default(),
             monitor: None,
             silent: false,
+            skipping: false,
             ending: None,
         }
     }
@@ -172,6 +176,8 @@ impl<S: Stream> Connection<S> {
     async fn end(mut self) {
         self.worker.core.borrow_mut().clients.remove(&self.session.client.id);
         self.worker.unregister(self.session.client.id);
+        self.session.transactions = Transactions::default();
+        self.tell_queued();
         if self.ending != Some(Ending::Linger) || self.stream.shutdown().await.is_err() {
             return;
         }
@@ -351,7 +357,7 @@ impl<S: Stream> Connection<S> {
                     break;
                 }
                 if let Some(ready) = item.ready() {
-                    self.run_barrier(ready, batch.args(buffer, item)).await;
+                    self.run_barrier(ready, batch.args(buffer, item), Room::Take).await;
                 }
                 next += 1;
             }
@@ -529,11 +535,20 @@ impl<S: Stream> Connection<S> {
         let mut refusal = Vec::new();
         Reply::new(&mut refusal, self.session.protocol).error(BUSY);
         self.outbox.assemble(&answered, &refusal);
+        if answered.iter().any(|(_, parcel)| parcel.is_cut()) {
+            self.cut_for_output();
+        }
         for (core, mut parcel) in answered {
             worker.keep_slow(&mut parcel, &self.session.client);
             worker.free_room(core);
             worker.give_parcel(parcel);
         }
+    }
+
+    /// Ends the client, whose output passed its bound.
+    pub(crate) fn cut_for_output(&mut self) {
+        self.worker.core.borrow().counters.output_limit_disconnections.add(1);
+        self.ending = Some(Ending::Cut);
     }
 
     /// A message is taken or refused whole: without room, all its commands are answered with BUSY.
@@ -547,7 +562,8 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Runs a command that concerns several cores or the whole process. Nothing of this connection is outstanding.
-    pub(crate) async fn run_barrier(&mut self, ready: Ready, args: Args<'_>) {
+    /// `room`: whether it takes room in the lanes itself, or the caller holds it.
+    pub(crate) async fn run_barrier(&mut self, ready: Ready, args: Args<'_>, room: Room) {
         self.session.client.last_command.set(ready.entry.command.name);
         let protocol = self.session.protocol;
         if ready.way == Way::Transaction {
@@ -567,9 +583,9 @@ impl<S: Stream> Connection<S> {
                 spread::every(&self.worker, &ready, told.args(), &mut reply).await;
             }
             Way::Every => spread::every(&self.worker, &ready, args, &mut reply).await,
-            Way::Cursor => spread::walk(&self.worker, &ready, args, &mut reply).await,
-            Way::AllOrNothing => spread::all_or_nothing(&self.worker, &ready, args, &mut reply).await,
-            Way::Steps => spread::in_steps(&self.worker, &ready, args, &mut reply).await,
+            Way::Cursor => spread::walk(&self.worker, &ready, args, room, &mut reply).await,
+            Way::AllOrNothing => spread::all_or_nothing(&self.worker, &ready, args, room, &mut reply).await,
+            Way::Steps => spread::in_steps(&self.worker, &ready, args, room, &mut reply).await,
             Way::Process | Way::Transaction | Way::To(_) | Way::Here => {}
         }
         let reply = self.outbox.bytes.get(start..).unwrap_or_default();
@@ -618,8 +634,7 @@ impl<S: Stream> Connection<S> {
             return Ok(());
         }
         if self.outbox.bytes.len() > OUTPUT_BYTES_MAX {
-            self.worker.core.borrow().counters.output_limit_disconnections.add(1);
-            self.ending = Some(Ending::Cut);
+            self.cut_for_output();
             return Err(io::Error::other("the client's unread output passed its bound"));
         }
         if !self.worker.gate.may_leave() {

@@ -35,7 +35,7 @@ pub async fn every(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, reply: &m
 }
 
 /// SCAN: one core after another, until enough keys were met.
-pub async fn walk(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, reply: &mut Reply<'_>) {
+pub async fn walk(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, room: Room, reply: &mut Reply<'_>) {
     let Handler::Spread(run_part, merge) = ready.entry.command.handler else {
         return reply.error("ERR internal error: command took a wrong route");
     };
@@ -51,15 +51,15 @@ pub async fn walk(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, reply: &mu
             let mut core = worker.core.borrow_mut();
             core.counters.ran(ready.entry.index);
             with_arguments(arguments, |args| run_part(&mut core, &Call { args, ..whole }, &mut fragment));
-        } else if worker.wait_for_room(&[to]).await {
+        } else if room == Room::Held || worker.wait_for_room(&[to]).await {
             let ticket = worker.new_ticket(1);
             let mut parcel = worker.take_parcel();
             parcel.push(new_job(ready, Task::Part, None), arguments);
-            worker.send(to, parcel, ticket, Room::Take);
+            worker.send(to, parcel, ticket, room);
             worker.wake(to);
             let answered = worker.collect(ticket).await;
             answered.iter().for_each(|(_, parcel)| fragment.extend_from_slice(parcel.reply(0)));
-            give_back(worker, answered);
+            give_back(worker, answered, room);
         } else {
             worker.core.borrow().counters.busy_replies.add(1);
             return reply.error(BUSY);
@@ -101,11 +101,17 @@ async fn gather(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, parts: Vec<P
     let mut fragments: Vec<&[u8]> = answered.iter().map(|(_, parcel)| parcel.reply(0)).collect();
     fragments.push(&own);
     merge(&fragments, &Call { args, at: ready.at, now: worker.now() }, reply);
-    give_back(worker, answered);
+    give_back(worker, answered, Room::Take);
 }
 
 /// RL.ALL over several cores: all charge, or those that did take it back before the reply is written.
-pub async fn all_or_nothing(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, reply: &mut Reply<'_>) {
+pub async fn all_or_nothing(
+    worker: &Rc<Worker>,
+    ready: &Ready,
+    args: Args<'_>,
+    room: Room,
+    reply: &mut Reply<'_>,
+) {
     let (settings, hasher) = (worker.hub.settings.clone(), *worker.dispatcher.hasher());
     let cores = u16::try_from(worker.hub.mesh.cores()).unwrap_or(u16::MAX);
     let mut plan = match AllPlan::new(&settings, &hasher, cores, args) {
@@ -118,13 +124,13 @@ pub async fn all_or_nothing(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, 
     let parts: Vec<Part> =
         plan.cores().map(|core| Part { core: usize::from(core), arguments: plan.arguments(core).collect() }).collect();
     let others: Vec<usize> = parts.iter().map(|part| part.core).filter(|core| *core != worker.index).collect();
-    if !worker.wait_for_room(&others).await {
+    if room == Room::Take && !worker.wait_for_room(&others).await {
         worker.core.borrow().counters.busy_replies.add(1);
         return reply.error(BUSY);
     }
     let ticket = worker.new_ticket(others.len());
     for part in parts.iter().filter(|part| part.core != worker.index) {
-        send_part(worker, ready, Task::Charge, args, part, ticket, Room::Take, None);
+        send_part(worker, ready, Task::Charge, args, part, ticket, room, None);
     }
     others.iter().for_each(|core| worker.wake(*core));
     if let Some(part) = parts.iter().find(|part| part.core == worker.index) {
@@ -142,7 +148,9 @@ pub async fn all_or_nothing(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, 
         worker.give_parcel(parcel);
     }
     undo_where_needed(worker, ready, args, &parts, &mut plan).await;
-    others.iter().for_each(|core| worker.free_room(*core));
+    if room == Room::Take {
+        others.iter().for_each(|core| worker.free_room(*core));
+    }
     plan.reply(reply);
 }
 
@@ -178,7 +186,7 @@ async fn undo_where_needed(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, p
 
 /// A command that takes several steps. Room at all its cores is held from the first step to the last, so that none is
 /// refused when others are done.
-pub async fn in_steps(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, reply: &mut Reply<'_>) {
+pub async fn in_steps(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, room: Room, reply: &mut Reply<'_>) {
     let Handler::Steps(plan) = ready.entry.command.handler else {
         return reply.error("ERR internal error: command took a wrong route");
     };
@@ -189,11 +197,13 @@ pub async fn in_steps(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, reply:
         Err(text) => return reply.error(&text),
     };
     let others: Vec<usize> = steps.cores().into_iter().map(usize::from).filter(|core| *core != worker.index).collect();
-    if !worker.wait_for_room(&others).await {
-        worker.core.borrow().counters.busy_replies.add(1);
-        return reply.error(BUSY);
+    if room == Room::Take {
+        if !worker.wait_for_room(&others).await {
+            worker.core.borrow().counters.busy_replies.add(1);
+            return reply.error(BUSY);
+        }
+        others.iter().for_each(|core| worker.hold_room(*core));
     }
-    others.iter().for_each(|core| worker.hold_room(*core));
     loop {
         let orders = steps.next();
         if orders.is_empty() {
@@ -225,7 +235,9 @@ pub async fn in_steps(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, reply:
             worker.give_parcel(parcel);
         }
     }
-    others.iter().for_each(|core| worker.free_room(*core));
+    if room == Room::Take {
+        others.iter().for_each(|core| worker.free_room(*core));
+    }
     steps.reply(reply);
 }
 
@@ -267,9 +279,12 @@ fn number(core: usize) -> u16 {
     u16::try_from(core).unwrap_or(u16::MAX)
 }
 
-fn give_back(worker: &Worker, answered: Vec<(usize, Box<Parcel>)>) {
+/// Keeps emptied parcels, and frees their room unless the caller holds it.
+fn give_back(worker: &Worker, answered: Vec<(usize, Box<Parcel>)>, room: Room) {
     for (core, parcel) in answered {
-        worker.free_room(core);
+        if room == Room::Take {
+            worker.free_room(core);
+        }
         worker.give_parcel(parcel);
     }
 }

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! A command for several cores is a part on each, within that core's step. Only what needs more than one step on a core
-//! (RENAME, COPY, MSET and RL.ALL over several cores, SCAN) stands between two stretches.
+//! (RENAME, COPY and RL.ALL over several cores, SCAN) stands between two stretches; while keys are watched EXEC refuses it,
+//! since what is watched could be written between two steps.
 
 use crate::batch::{Batch, Item};
 use crate::connection::Connection;
@@ -19,6 +20,7 @@ use crate::worker::{Room, Worker};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tollgate_engine::all::BUSY;
+use tollgate_engine::bounds::OUTPUT_BYTES_MAX;
 use tollgate_engine::asker::with_asker;
 use tollgate_engine::call::Call;
 use tollgate_engine::command::{Flags, Handler};
@@ -41,6 +43,17 @@ enum Piece {
     Other { core: usize, position: usize },
     /// Made of parts: this core's arguments and what it wrote, and where the others' lie.
     Merged { own_arguments: Option<Vec<usize>>, own: Vec<u8>, others: Vec<(usize, usize)> },
+}
+
+impl Piece {
+    /// Drops what this core wrote if it is too much; answers how many bytes are left.
+    fn shorten(&mut self, is_too_much: bool) -> usize {
+        let (Piece::Own(bytes) | Piece::Merged { own: bytes, .. }) = self else { return 0 };
+        if is_too_much {
+            *bytes = Vec::new();
+        }
+        bytes.len()
+    }
 }
 
 /// What a stretch sends to other cores.
@@ -104,6 +117,11 @@ impl<S: Stream> Connection<S> {
             self.refuse(transaction::NOT_ALLOWED);
             return None;
         }
+        if self.worker().queued_bytes.get() > transaction::CORE_BYTES_MAX {
+            self.refuse(transaction::TOO_MUCH_OF_ALL);
+            self.tell_queued();
+            return None;
+        }
         self.session.client.last_command.set(ready.entry.command.name);
         let told_who = ready.entry.command.flags.has(Flags::TOLD_WHO);
         let client = self.session.client.id;
@@ -121,9 +139,12 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Lets others see how many commands wait for EXEC.
-    fn tell_queued(&self) {
-        let queued = self.session.transactions.open.as_ref().map(Transaction::len);
-        self.session.client.state.queued.set(queued);
+    pub(crate) fn tell_queued(&self) {
+        let (open, state) = (self.session.transactions.open.as_ref(), &self.session.client.state);
+        state.queued.set(open.map(Transaction::len));
+        let bytes = open.map_or(0, Transaction::bytes);
+        let others = self.worker().queued_bytes.get().saturating_sub(state.queued_bytes.replace(bytes));
+        self.worker().queued_bytes.set(others.saturating_add(bytes));
     }
 
     /// Answers with an error, after which EXEC runs nothing.
@@ -181,6 +202,7 @@ impl<S: Stream> Connection<S> {
                 self.answer_text(if is_multi { transaction::NESTED } else { transaction::WATCH_INSIDE });
             }
         }
+        self.session.client.last_command.set(entry.command.name);
         self.tell_queued();
     }
 
@@ -238,6 +260,10 @@ impl<S: Stream> Connection<S> {
     /// Runs a transaction: all of it, or nothing if a watched key changed or a core is too busy.
     async fn exec(&mut self, exec: &'static Entry, commands: &[Queued], watched: Vec<Watch>) {
         let worker = self.worker().clone();
+        if let Some(command) = commands.iter().find(|command| !watched.is_empty() && takes_steps(command)) {
+            // What is watched could be written between two steps, and be overwritten.
+            return self.answer_text(&transaction::unguarded(command.ready.entry.command.name));
+        }
         let others = cores_of(&worker, commands, &watched);
         if !worker.wait_for_room(&others).await {
             worker.core.borrow().counters.busy_replies.add(1);
@@ -258,6 +284,9 @@ impl<S: Stream> Connection<S> {
                 break;
             }
             let Some((command, after)) = after.split_first() else { break };
+            if self.is_ending() {
+                break;
+            }
             self.run_alone(command).await;
             rest = after;
         }
@@ -268,11 +297,11 @@ impl<S: Stream> Connection<S> {
     }
 
     async fn run_alone(&mut self, command: &Queued) {
-        let args = command.arguments.args();
-        match command.ready.entry.command.handler {
-            // What was watched is forgotten by EXEC itself.
-            Handler::Transaction(_) => self.reply().simple("OK"),
-            _ => Box::pin(self.run_barrier(command.ready, args)).await,
+        let (ready, args) = (command.ready, command.arguments.args());
+        if ready.way == Way::Here {
+            self.run_at_once(ready, args);
+        } else {
+            Box::pin(self.run_barrier(ready, args, Room::Held)).await;
         }
     }
 
@@ -297,6 +326,9 @@ impl<S: Stream> Connection<S> {
             return false;
         }
         answered.extend(send_all(&worker, &mut outgoing.parcels, Room::Held).await);
+        if answered.iter().any(|(_, parcel)| parcel.is_cut()) {
+            self.cut_for_output();
+        }
         answered.iter_mut().for_each(|(_, parcel)| worker.keep_slow(parcel, &self.session.client));
         self.assemble(commands, &pieces, &answered);
         give_all(&worker, answered);
@@ -316,9 +348,12 @@ impl<S: Stream> Connection<S> {
                 let core = usize::from(to);
                 return Piece::Other { core, position: outgoing.push(worker, core, job(Task::Run), args.iter()) };
             }
-            Way::PerKey => {
+            Way::PerKey | Way::Steps => {
+                // With each key come the arguments up to the next, as the values of MSET.
+                let step = usize::try_from(ready.entry.command.keys.step).unwrap_or(1).max(1);
+                let whole = |keys: Vec<usize>| keys.into_iter().flat_map(move |key| key..key + step);
                 let split = worker.dispatcher.split(ready.entry, args).into_iter();
-                split.map(|(core, keys)| (usize::from(core), std::iter::once(0).chain(keys).collect())).collect()
+                split.map(|(core, keys)| (usize::from(core), std::iter::once(0).chain(whole(keys)).collect())).collect()
             }
             Way::Every => (0..worker.hub.mesh.cores()).map(|core| (core, (0..args.len()).collect())).collect(),
             _ => return Piece::Own(Vec::new()),
@@ -343,10 +378,21 @@ impl<S: Stream> Connection<S> {
         if !core.is_unchanged(watched, now) {
             return false;
         }
+        let (mut written, mut is_cut) = (0, false);
         for (command, piece) in commands.iter().zip(pieces) {
             let Ready { entry, way, at } = command.ready;
             let call = Call { args: command.arguments.args(), at, now };
+            let full = written > OUTPUT_BYTES_MAX;
+            is_cut |= full;
+            if full && entry.command.flags.has(Flags::READONLY) {
+                // Nobody will get the reply, and there is nothing else to it.
+                continue;
+            }
             match piece {
+                // What was watched is forgotten by EXEC itself.
+                Piece::Own(bytes) if way == Way::Transaction => {
+                    Reply::new(bytes, self.session.protocol).simple("OK");
+                }
                 Piece::Own(bytes) if way == Way::Here => {
                     let start = self.out().len();
                     self.run_session(&mut core, entry, &call);
@@ -362,17 +408,22 @@ impl<S: Stream> Connection<S> {
                 Piece::Own(bytes) => core.run_key(entry, &call, &mut Reply::new(bytes, self.session.protocol)),
                 Piece::Merged { own_arguments: Some(positions), own, .. } => {
                     core.counters.ran(entry.index);
-                    if let Handler::Spread(run, _) = entry.command.handler {
+                    if let Handler::Spread(run, _) | Handler::StepsOrParts(_, run, _) = entry.command.handler {
                         let picked: OwnedArgs = positions.iter().map(|position| call.argument(*position)).collect();
                         run(&mut core, &Call { args: picked.args(), ..call }, own);
                     }
                 }
                 Piece::Merged { .. } | Piece::Other { .. } => {}
             }
+            written += piece.shorten(full);
         }
         worker.carry_out(&mut core);
         core.sign_slow(&self.session.client);
         core.publish();
+        drop(core);
+        if is_cut {
+            self.cut_for_output();
+        }
         true
     }
 
@@ -391,7 +442,8 @@ impl<S: Stream> Connection<S> {
                     if own_arguments.is_some() {
                         fragments.push(own);
                     }
-                    if let Handler::Spread(_, merge) = command.ready.entry.command.handler {
+                    let handler = command.ready.entry.command.handler;
+                    if let Handler::Spread(_, merge) | Handler::StepsOrParts(_, _, merge) = handler {
                         let call = Call { args: command.arguments.args(), at: command.ready.at, now };
                         merge(&fragments, &call, &mut self.reply());
                     }
@@ -423,18 +475,18 @@ fn core_of(worker: &Worker, at: Located) -> usize {
     usize::from(owner(at.slot, worker.dispatcher.places().cores))
 }
 
-/// The other cores that a transaction sends parcels to itself.
+/// The other cores that a transaction needs.
 fn cores_of(worker: &Worker, commands: &[Queued], watched: &[Watch]) -> Vec<usize> {
     let mut cores: BTreeSet<usize> = watched.first().map(|watch| core_of(worker, watch.at())).into_iter().collect();
     for command in commands {
         let (ready, args) = (command.ready, command.arguments.args());
         match ready.way {
             Way::To(to) => drop(cores.insert(usize::from(to))),
-            Way::PerKey => {
+            Way::PerKey | Way::Steps | Way::AllOrNothing => {
                 let split = worker.dispatcher.split(ready.entry, args);
                 cores.extend(split.iter().map(|(core, _)| usize::from(*core)));
             }
-            Way::Every => cores.extend(0..worker.hub.mesh.cores()),
+            Way::Every | Way::Cursor => cores.extend(0..worker.hub.mesh.cores()),
             _ => {}
         }
     }
@@ -442,7 +494,13 @@ fn cores_of(worker: &Worker, commands: &[Queued], watched: &[Watch]) -> Vec<usiz
     cores.into_iter().collect()
 }
 
-/// Whether a command cannot be a part of each core's one step.
+/// Whether a command cannot be a part of each core's one step. HELLO changes the form of the replies behind it.
 fn takes_steps(command: &Queued) -> bool {
-    !matches!(command.ready.way, Way::To(_) | Way::Here | Way::PerKey | Way::Every)
+    let Ready { entry, way, .. } = command.ready;
+    match way {
+        Way::To(_) | Way::PerKey | Way::Every | Way::Transaction => false,
+        Way::Here => entry.command.name == "hello",
+        Way::Steps => !matches!(entry.command.handler, Handler::StepsOrParts(..)),
+        Way::Process | Way::Cursor | Way::AllOrNothing => true,
+    }
 }

@@ -42,6 +42,8 @@ pub struct Worker {
     pub gate: Gate,
     /// Batches being run by connections right now: a stop waits for them.
     pub busy: Cell<usize>,
+    /// Bytes that the open transactions of its connections hold.
+    pub queued_bytes: Cell<usize>,
     stopping: Cell<bool>,
     /// By client: what wakes its connection when the server stops or the client is killed.
     connections: RefCell<HashMap<u64, Waker>>,
@@ -80,6 +82,7 @@ impl Worker {
             dispatcher,
             gate: Gate,
             busy: Cell::new(0),
+            queued_bytes: Cell::new(0),
             stopping: Cell::new(false),
             connections: RefCell::default(),
             outgoing: RefCell::new((0..cores).map(|_| None).collect()),

@@ -21,6 +21,7 @@ use crate::removals::Removals;
 use crate::room::Room;
 use crate::slots::{SlotState, Slots};
 use crate::stats::{StepMeter, StoreStats};
+use crate::watch::Clearings;
 use tollgate_limits::{Bucket, Change, Log, LogChange, Micros, Policy, StateRef, Under};
 
 /// What to do with a new key when memory is used up.
@@ -94,6 +95,7 @@ pub struct Store {
     pub(crate) sweep_page: u32,
     pub(crate) sweep_block: usize,
     pub(crate) removals: Removals,
+    pub(crate) clearings: Clearings,
     pub(crate) meter: StepMeter,
     pub(crate) stats: StoreStats,
 }
@@ -113,6 +115,7 @@ impl Store {
             sweep_page: 0,
             sweep_block: 0,
             removals: Removals::new(),
+            clearings: Clearings::new(),
             meter: StepMeter::new(),
             stats: StoreStats::default(),
         }

@@ -4,13 +4,41 @@
 //! at by every write. The idea: a mark in the record's header that a watch clears and every write sets along with the
 //! one that replication reads, so that it costs a write nothing. A slot that has not changed at all needs no look.
 //!
-//! Two watches of one key clear the same mark, so that the later hides a write from the earlier: the content is
-//! compared too, and what the earlier read still holds.
+//! Two watches of one key clear the same mark, so that the later would hide a write from the earlier: each clearing of
+//! a mark that was set is noted with a growing number, by the key's hash, in a table of fixed size. Where two keys share
+//! a place in it, a watch may be told of a change too many, never of one too few.
 
-use crate::content::Content;
 use crate::locate::Located;
 use crate::store::{RecordId, Store};
 use tollgate_limits::Micros;
+
+/// Places of the table.
+const PLACES: usize = 1024;
+
+/// When marks were last cleared.
+pub(crate) struct Clearings {
+    count: u64,
+    last: Box<[u64; PLACES]>,
+}
+
+impl Clearings {
+    pub fn new() -> Clearings {
+        Clearings { count: 0, last: Box::new([0; PLACES]) }
+    }
+
+    fn note(&mut self, at: Located) {
+        self.count += 1;
+        self.last[place(at)] = self.count;
+    }
+
+    fn since(&self, count: u64, at: Located) -> bool {
+        self.last[place(at)] > count
+    }
+}
+
+fn place(at: Located) -> usize {
+    at.hash as usize % PLACES
+}
 
 /// A key that is watched, and how it was.
 #[derive(Clone, Debug)]
@@ -19,7 +47,8 @@ pub struct Watch {
     key: Box<[u8]>,
     version: u64,
     removals: u64,
-    content: Option<Content>,
+    clearings: u64,
+    was_there: bool,
 }
 
 impl Watch {
@@ -39,31 +68,34 @@ impl Store {
     pub fn watch(&mut self, at: Located, key: &[u8], now: Micros) -> Watch {
         let found = self.find(at, key, now);
         if let Some(RecordId(id)) = found {
-            let header = self.records.header(id).untouched();
-            self.records.set_header(id, header);
+            let header = self.records.header(id);
+            if header.is_touched() {
+                self.clearings.note(at);
+                self.records.set_header(id, header.untouched());
+            }
         }
         Watch {
             at,
             key: key.into(),
             version: self.slot_version(at.slot),
             removals: self.removals(),
-            content: found.map(|id| self.content(id)),
+            clearings: self.clearings.count,
+            was_there: found.is_some(),
         }
     }
 
     /// Whether nothing wrote the key since it is watched and it has not expired. It may say no where another key was
-    /// removed, never yes where the key holds something else.
+    /// removed or watched, never yes where the key was written, but for one that was not there and is not there again.
     pub fn is_unchanged(&mut self, watch: &Watch, now: Micros) -> bool {
         let found = self.find(watch.at, &watch.key, now);
-        let is_same_slot = self.slot_version(watch.at.slot) == watch.version;
-        match (&watch.content, found) {
-            (None, None) => is_same_slot || !self.removed_since(watch.removals, watch.at),
-            (Some(_), Some(_)) if is_same_slot => true,
-            (Some(content), Some(id)) => {
-                let was_touched = self.records.header(id.0).is_touched();
-                !was_touched && !self.removed_since(watch.removals, watch.at) && self.content(id) == *content
-            }
-            _ => false,
+        if found.is_some() != watch.was_there {
+            return false;
         }
+        if self.slot_version(watch.at.slot) == watch.version {
+            return true;
+        }
+        let was_touched = found.is_some_and(|id| self.records.header(id.0).is_touched());
+        let was_cleared = watch.was_there && self.clearings.since(watch.clearings, watch.at);
+        !was_touched && !was_cleared && !self.removed_since(watch.removals, watch.at)
     }
 }

@@ -143,7 +143,8 @@ impl<S: Stream> Connection<S> {
             self.ending = Some(Ending::Cut);
         }
         self.silent = true;
-        if self.session.replies == Replies::SkipNext {
+        self.skipping = self.session.replies == Replies::SkipNext;
+        if self.skipping {
             self.session.replies = Replies::Skip;
         }
     }
@@ -153,7 +154,12 @@ impl<S: Stream> Connection<S> {
     pub(super) fn end_silence(&mut self) {
         self.silent = false;
         match self.session.replies {
-            Replies::On => self.outbox.keep_last_line(),
+            // RESET answers where all replies were off, not where its own is skipped; EXEC is silent as a whole.
+            Replies::On => match self.session.client.last_command.get() {
+                "client|reply" => self.outbox.keep_last_line(),
+                "reset" if !self.skipping => self.outbox.keep_last_line(),
+                _ => self.outbox.clear(),
+            },
             Replies::Skip => {
                 self.session.replies = Replies::On;
                 self.outbox.clear();
