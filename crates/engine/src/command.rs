@@ -206,6 +206,8 @@ pub enum Handler {
     All,
     /// [`Route::Steps`].
     Steps(PlanFn),
+    /// [`Route::Steps`]; in a transaction, which holds its cores anyway, as parts.
+    StepsOrParts(PlanFn, PartFn, MergeFn),
     /// [`Route::Transaction`].
     Transaction(Control),
     /// Only its subcommands run.

@@ -138,7 +138,7 @@ impl Core {
                 part(self, call, &mut fragment);
                 merge(&[&fragment], call, reply);
             }
-            Handler::Steps(plan) => crate::steps::run_here(self, plan, call, reply),
+            Handler::Steps(plan) | Handler::StepsOrParts(plan, ..) => crate::steps::run_here(self, plan, call, reply),
             Handler::Session(_) | Handler::Transaction(_) | Handler::Container => {
                 reply.error("ERR internal error: command took a wrong route");
             }

@@ -152,11 +152,7 @@ impl Steps for Mset {
     }
 
     fn reply(&self, reply: &mut Reply<'_>) {
-        match self.outcome {
-            FINE => reply.simple("OK"),
-            IS_LIMIT => reply.error(&Failure::WrongType.to_string()),
-            _ => reply.error(&Failure::OutOfMemory.to_string()),
-        }
+        write_outcome(self.outcome, reply);
     }
 }
 
@@ -166,19 +162,23 @@ fn is_limit(core: &mut Core, key: &[u8], call: &Call<'_>) -> bool {
 }
 
 fn ask(core: &mut Core, call: &Call<'_>, _given: Option<Box<Content>>, fragment: &mut Vec<u8>) -> Option<Box<Content>> {
+    fragment.push(objection(core, call));
+    None
+}
+
+/// What this core has against its part: a limit among the keys, or no room for all of it.
+fn objection(core: &mut Core, call: &Call<'_>) -> u8 {
     let keys = call.args.iter().skip(1).step_by(2);
     let bytes: usize = call.args.iter().skip(1).map(<[u8]>::len).sum();
     let mut keys = keys.map(|key| is_limit(core, key, call));
-    let outcome = if keys.any(|is_limit| is_limit) {
+    if keys.any(|is_limit| is_limit) {
         IS_LIMIT
     } else if core.store.make_room_for_bytes(u64::try_from(bytes).unwrap_or(u64::MAX), call.now).is_err() {
         core.counters.oom_replies.add(1);
         NO_ROOM
     } else {
         FINE
-    };
-    fragment.push(outcome);
-    None
+    }
 }
 
 fn write(
@@ -187,6 +187,12 @@ fn write(
     _given: Option<Box<Content>>,
     fragment: &mut Vec<u8>,
 ) -> Option<Box<Content>> {
+    fragment.push(put_all(core, call));
+    None
+}
+
+/// Writes a part for which room was made, but for keys that are limits by now.
+fn put_all(core: &mut Core, call: &Call<'_>) -> u8 {
     let hasher = core.store.hasher();
     let mut outcome = FINE;
     for position in (1..call.args.len()).step_by(2) {
@@ -202,6 +208,30 @@ fn write(
             outcome = outcome.max(NO_ROOM);
         }
     }
+    outcome
+}
+
+/// One core's part of MSET in a transaction, name, key, value, key, value and so on: asked and written in one step.
+/// Where this core has anything against it, nothing of the part is written and the fragment says what.
+/// The plan, made first, has refused a wrong number of arguments.
+pub fn mset_part(core: &mut Core, call: &Call<'_>, fragment: &mut Vec<u8>) {
+    let outcome = match objection(core, call) {
+        FINE => put_all(core, call),
+        objection => objection,
+    };
     fragment.push(outcome);
-    None
+}
+
+/// The reply to a MSET that ran in parts: the worst that any core answered.
+pub fn mset_merge(fragments: &[&[u8]], _call: &Call<'_>, reply: &mut Reply<'_>) {
+    let outcomes = fragments.iter().map(|fragment| fragment.first().copied().unwrap_or(FINE));
+    write_outcome(outcomes.max().unwrap_or(FINE), reply);
+}
+
+fn write_outcome(outcome: u8, reply: &mut Reply<'_>) {
+    match outcome {
+        FINE => reply.simple("OK"),
+        IS_LIMIT => reply.error(&Failure::WrongType.to_string()),
+        _ => reply.error(&Failure::OutOfMemory.to_string()),
+    }
 }

@@ -477,7 +477,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Sets several keys: each core's part is one step. Writes nothing if one of them is a limit.",
         complexity: "O(N) with N the keys",
         arguments: args::PAIRS,
-        handler: Handler::Steps(several::mset),
+        handler: Handler::StepsOrParts(several::mset, several::mset_part, several::mset_merge),
         ..LOOK
     },
     Command { name: "get", summary: "The value of a key.", handler: Handler::Key(values::get), ..READ_VALUE },

@@ -75,7 +75,7 @@ fn handlers_fit_routes_and_keys() {
             // A subcommand's one key, behind its name.
             (Route::Keys, Handler::Key(_)) => command.keys == Keys::SECOND && command.name.contains('|'),
             (Route::All, Handler::All) => command.keys == Keys::FIFTHS,
-            (Route::Steps, Handler::Steps(_)) => command.keys.first == 1,
+            (Route::Steps, Handler::Steps(_) | Handler::StepsOrParts(..)) => command.keys.first == 1,
             (Route::Transaction, Handler::Transaction(_)) => [Keys::NONE, Keys::ALL].contains(&command.keys),
             (Route::Every | Route::Cursor, Handler::Spread(..)) => command.keys == Keys::NONE,
             (Route::Any | Route::Process, Handler::Session(_)) => command.keys == Keys::NONE,

@@ -187,7 +187,7 @@ async fn undo_where_needed(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, p
 /// A command that takes several steps. Room at all its cores is held from the first step to the last, so that none is
 /// refused when others are done.
 pub async fn in_steps(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, room: Room, reply: &mut Reply<'_>) {
-    let Handler::Steps(plan) = ready.entry.command.handler else {
+    let (Handler::Steps(plan) | Handler::StepsOrParts(plan, ..)) = ready.entry.command.handler else {
         return reply.error("ERR internal error: command took a wrong route");
     };
     worker.core.borrow().counters.ran(ready.entry.index);

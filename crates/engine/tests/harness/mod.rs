@@ -182,7 +182,7 @@ impl Node {
                 self.cores[0].run_session(ready.entry, &mut self.session, &call, reply);
             }
             (Way::AllOrNothing, _) => self.run_all(args, reply),
-            (Way::Steps, Handler::Steps(plan)) => self.run_steps(plan, &call, reply),
+            (Way::Steps, Handler::Steps(plan) | Handler::StepsOrParts(plan, ..)) => self.run_steps(plan, &call, reply),
             // What a connection does with them is the shell's affair.
             (Way::Transaction, Handler::Transaction(_)) => reply.simple("OK"),
             (Way::PerKey, Handler::Spread(part, merge)) => {
