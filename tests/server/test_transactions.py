@@ -1,6 +1,8 @@
 """MULTI, EXEC, DISCARD, WATCH, UNWATCH over all cores, to the letter of Redis where it says one."""
 
+import re
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -279,3 +281,100 @@ def test_replies_switched_off_inside_are_off_from_the_next_command_on(wire):
     assert transaction(wire, ["CLIENT REPLY SKIP", "PING"]) == ["OK", "PONG"]
     wire.send("ECHO skipped", "ECHO heard")
     assert wire.read() == b"heard"
+
+
+# Ways to count one up under WATCH: what is run between MULTI and EXEC, `{c}` being the counter and `{v}` its next value.
+COUNTING = {
+    "SET": ["SET {c} {v}"],
+    "MSET over cores": ["MSET {c} {v} {o} x"],
+    "MSET behind a read": ["GET {c}", "MSET {o} x {c} {v}"],
+    "with parts of every core": ["DBSIZE", "MGET {c} {o}", "SET {c} {v}"],
+    "renamed within the tag": ["SET {c}new {v}", "RENAME {c}new {c}"],
+}
+
+
+@pytest.mark.parametrize("body", COUNTING)
+def test_what_is_watched_is_guarded_to_the_end(server, cores, body):
+    """Many clients count under WATCH: no count is lost, whatever the transaction holds and wherever its keys lie."""
+    server.ask("FLUSHALL")
+    one, other = keys_over_cores("c", 2, cores)
+    counter, workers, each = f"{{{one}}}", 6, 30
+
+    def count():
+        with server.connect() as wire:
+            added = 0
+            while added < each:
+                wire(f"WATCH {counter}")
+                following = int(wire(f"GET {counter}") or 0) + 1
+                commands = [line.format(c=counter, o=other, v=following) for line in COUNTING[body]]
+                added += transaction(wire, commands) is not None
+
+    threads = [threading.Thread(target=count) for _ in range(workers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert server.ask(f"GET {counter}") == str(workers * each).encode()
+
+
+def test_what_takes_steps_cannot_be_guarded(wire, cores):
+    one, two = keys_over_cores("guard", 2, cores)
+    wire(f"SET {one} 1")
+    rl_all = f"RL.ALL {{{one}}}x FIXED 5 1h 1 {{{two}}}x FIXED 5 1h 1"
+    for command, name in ((f"RENAME {one} {two}", "RENAME"), (f"COPY {one} {two}", "COPY"), (rl_all, "RL.ALL")):
+        wire(f"WATCH {one}")
+        replies = transaction(wire, ["SET tried 1", command])
+        if cores == 1:
+            assert len(replies) == 2 and wire(f"DEL tried {two}") >= 1
+            wire(f"SET {one} 1")
+        else:
+            text = f"ERR EXEC with WATCHed keys cannot run {name} in several steps, give its keys a common {{tag}}"
+            assert replies == Error(text)
+            assert wire(f"MGET tried {two}") == [None, None]
+        assert transaction(wire, ["PING"]) == ["PONG"]
+
+
+def test_a_second_watch_hides_no_write_from_the_first(wire, server):
+    wire("SET k 1")
+    wire("WATCH k")
+    with server.connect() as other:
+        other.pipeline(["SET k 2", "SET k 1", "WATCH k"])
+        assert transaction(wire, ["PING"]) is None
+        assert transaction(other, ["PING"]) == ["PONG"]
+
+
+def test_replies_switched_on_inside_are_on_from_the_next_command_on(wire):
+    wire("SET k hello")
+    wire.send("CLIENT REPLY OFF", "MULTI", "CLIENT REPLY ON", "GET k", "EXEC", "ECHO heard")
+    assert wire.read() == b"heard"
+    wire.send("CLIENT REPLY SKIP", "RESET", "PING")
+    assert wire.read() == "PONG"
+
+
+def test_hello_inside_changes_what_comes_behind_it(wire, cores):
+    key = keys_over_cores("none", cores, cores)[-1]
+    wire("HELLO 2")
+    wire.pipeline(["MULTI", f"GET {key}", f"MGET {key} a", "HELLO 3", f"GET {key}", f"MGET {key} a"])
+    wire.send("EXEC", "PING")
+    raw = b""
+    while not raw.endswith(b"+PONG\r\n"):
+        raw += wire.line() + b"\r\n"
+    before, _, after = raw.partition(b"%7\r\n")
+    assert before == b"*5\r\n$-1\r\n*2\r\n$-1\r\n$-1\r\n"
+    assert after.endswith(b"_\r\n*2\r\n_\r\n_\r\n+PONG\r\n")
+
+
+def test_the_output_of_a_transaction_is_bounded(server, cores):
+    """Who asks for gigabytes is ended; what the transaction was to write is written, and the server stays small."""
+    keys = keys_over_cores("big", cores, cores)
+    with server.connect() as wire:
+        wire.pipeline([["SET", key, "v" * 65_536] for key in keys])
+        gets = [f"GET {keys[number % cores]}" for number in range(8_000)]
+        wire.send("MULTI", *gets, "SET done 1", "EXEC")
+        with pytest.raises(Closed):
+            while True:
+                wire.read()
+    assert server.ask("GET done") == b"1"
+    status = Path(f"/proc/{server.pid}/status").read_text()
+    peak_kib = int(re.search(r"VmHWM:\s+(\d+)", status)[1])
+    assert peak_kib < 400_000

@@ -20,8 +20,8 @@ use crate::worker::{Room, Worker};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tollgate_engine::all::BUSY;
-use tollgate_engine::bounds::OUTPUT_BYTES_MAX;
 use tollgate_engine::asker::with_asker;
+use tollgate_engine::bounds::OUTPUT_BYTES_MAX;
 use tollgate_engine::call::Call;
 use tollgate_engine::command::{Flags, Handler};
 use tollgate_engine::dispatch::{Ready, Way, may_run};
@@ -90,6 +90,7 @@ impl<S: Stream> Connection<S> {
                 Some(ready) => {
                     self.show_one(ready, batch.args(buffer, item));
                     self.run_at_once(ready, batch.args(buffer, item));
+                    self.tell_queued();
                 }
                 None => {}
             }
