@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A command for several cores is a part on each, within that core's step. Only what needs more than one step on a core
-//! (RENAME, COPY and RL.ALL over several cores, SCAN) stands between two stretches; while keys are watched EXEC refuses it,
+//! (RENAME, COPY and RL.ALL over several cores) stands between two stretches; while keys are watched EXEC refuses it,
 //! since what is watched could be written between two steps.
 
 use crate::batch::{Batch, Item};
@@ -39,6 +39,8 @@ const WATCHED_MAX: usize = 1024;
 enum Piece {
     /// Made on this core.
     Own(Vec<u8>),
+    /// Refused by its arguments, with this text.
+    Refused(String),
     /// Made on another core.
     Other { core: usize, position: usize },
     /// Made of parts: this core's arguments and what it wrote, and where the others' lie.
@@ -261,9 +263,10 @@ impl<S: Stream> Connection<S> {
     /// Runs a transaction: all of it, or nothing if a watched key changed or a core is too busy.
     async fn exec(&mut self, exec: &'static Entry, commands: &[Queued], watched: Vec<Watch>) {
         let worker = self.worker().clone();
-        if let Some(command) = commands.iter().find(|command| !watched.is_empty() && takes_steps(command)) {
-            // What is watched could be written between two steps, and be overwritten.
-            return self.answer_text(&transaction::unguarded(command.ready.entry.command.name));
+        if !watched.is_empty()
+            && let Some(name) = unguarded(commands)
+        {
+            return self.answer_text(&transaction::unguarded(name));
         }
         let others = cores_of(&worker, commands, &watched);
         if !worker.wait_for_room(&others).await {
@@ -274,9 +277,12 @@ impl<S: Stream> Connection<S> {
         let mut is_done = true;
         let before = self.out().len();
         self.reply().array(commands.len());
+        // Under a guard HELLO is a part like others, whatever it does to the form of later replies.
+        let is_guarded = !watched.is_empty();
         let (mut rest, mut watched) = (commands, watched);
         loop {
-            let length = rest.iter().position(takes_steps).unwrap_or(rest.len());
+            let cuts = |command: &Queued| takes_steps(command) && !(is_guarded && command.ready.way == Way::Here);
+            let length = rest.iter().position(cuts).unwrap_or(rest.len());
             let (stretch, after) = rest.split_at(length);
             if !self.run_stretch(exec, stretch, std::mem::take(&mut watched)).await {
                 self.out().truncate(before);
@@ -340,6 +346,12 @@ impl<S: Stream> Connection<S> {
     fn place(&self, command: &Queued, outgoing: &mut Outgoing) -> Piece {
         let worker = self.worker();
         let (ready, args) = (command.ready, command.arguments.args());
+        if let (Way::Steps, Handler::StepsOrParts(plan, ..)) = (ready.way, ready.entry.command.handler) {
+            let call = Call { args, at: ready.at, now: worker.now() };
+            if let Err(text) = plan(&call, &worker.dispatcher.places()) {
+                return Piece::Refused(text);
+            }
+        }
         let job = |task| {
             let protocol = self.session.protocol;
             NewJob { entry: ready.entry, task, at: ready.at, protocol, cargo: None }
@@ -357,6 +369,11 @@ impl<S: Stream> Connection<S> {
                 split.map(|(core, keys)| (usize::from(core), std::iter::once(0).chain(whole(keys)).collect())).collect()
             }
             Way::Every => (0..worker.hub.mesh.cores()).map(|core| (core, (0..args.len()).collect())).collect(),
+            // A step of the walk ends with its core, where otherwise it goes on to the next.
+            Way::Cursor => {
+                let core = worker.dispatcher.cursor_core(args.get(1).unwrap_or_default());
+                vec![(usize::from(core), (0..args.len()).collect())]
+            }
             _ => return Piece::Own(Vec::new()),
         };
         let (mut own_arguments, mut others) = (None, Vec::new());
@@ -414,7 +431,7 @@ impl<S: Stream> Connection<S> {
                         run(&mut core, &Call { args: picked.args(), ..call }, own);
                     }
                 }
-                Piece::Merged { .. } | Piece::Other { .. } => {}
+                Piece::Merged { .. } | Piece::Other { .. } | Piece::Refused(_) => {}
             }
             written += piece.shorten(full);
         }
@@ -437,6 +454,7 @@ impl<S: Stream> Connection<S> {
         for (command, piece) in commands.iter().zip(pieces) {
             match piece {
                 Piece::Own(bytes) => self.out().extend_from_slice(bytes),
+                Piece::Refused(text) => self.answer_text(text),
                 Piece::Other { core, position } => self.out().extend_from_slice(reply_of(*core, *position)),
                 Piece::Merged { own_arguments, own, others } => {
                     let mut fragments: Vec<&[u8]> = others.iter().map(|(core, at)| reply_of(*core, *at)).collect();
@@ -495,13 +513,21 @@ fn cores_of(worker: &Worker, commands: &[Queued], watched: &[Watch]) -> Vec<usiz
     cores.into_iter().collect()
 }
 
+/// The command after whose first step something is written: what is watched could be written before that, and lost.
+fn unguarded(commands: &[Queued]) -> Option<&'static str> {
+    let first = commands.iter().position(|command| takes_steps(command) && command.ready.way != Way::Here)?;
+    let after = commands.get(first..).unwrap_or_default();
+    let writes = after.iter().any(|command| command.ready.entry.command.flags.has(Flags::WRITE));
+    after.first().filter(|_| writes).map(|command| command.ready.entry.command.name)
+}
+
 /// Whether a command cannot be a part of each core's one step. HELLO changes the form of the replies behind it.
 fn takes_steps(command: &Queued) -> bool {
     let Ready { entry, way, .. } = command.ready;
     match way {
-        Way::To(_) | Way::PerKey | Way::Every | Way::Transaction => false,
+        Way::To(_) | Way::PerKey | Way::Every | Way::Cursor | Way::Transaction => false,
         Way::Here => entry.command.name == "hello",
         Way::Steps => !matches!(entry.command.handler, Handler::StepsOrParts(..)),
-        Way::Process | Way::Cursor | Way::AllOrNothing => true,
+        Way::Process | Way::AllOrNothing => true,
     }
 }
