@@ -9,7 +9,7 @@ use crate::bounds::OUTPUT_BYTES_MAX;
 use crate::call::Call;
 use crate::core::Core;
 use crate::failure::Failure;
-use crate::fragment::{split_count, write_count};
+use crate::fragment::{TOO_LONG, split_count, write_count};
 use crate::route::owner;
 use crate::steps::{Order, Places, Steps};
 use tollgate_resp::Reply;
@@ -50,7 +50,7 @@ fn write_value(fragment: &mut Vec<u8>, bytes: &[u8]) {
 /// MGET key [key ...]: in the order of the keys, each from the part of the core that owns it.
 pub fn mget_merge(fragments: &[&[u8]], call: &Call<'_>, reply: &mut Reply<'_>) {
     if fragments.iter().map(|fragment| fragment.len()).sum::<usize>() >= OUTPUT_BYTES_MAX {
-        return reply.error("ERR the answer would pass the output limit of 32 MiB");
+        return reply.error(TOO_LONG);
     }
     let mut cores = 1;
     let mut parts = Vec::new();
