@@ -7,6 +7,9 @@ pub const DENIED: u8 = 0;
 /// The part failed; the rest is the text of the error.
 pub const FAILED: u8 = 2;
 
+/// What a merge answers where the fragments are too long for a reply: a part stops at that length by itself.
+pub const TOO_LONG: &str = "ERR the answer would pass the output limit of 32 MiB";
+
 const NUMBER_BYTES: usize = 8;
 
 /// Appends a count.

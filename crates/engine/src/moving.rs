@@ -1,7 +1,9 @@
 //! RENAME and COPY: what a key holds, a limit with all its use or a value, under another name.
 //!
 //! A key that is renamed to another core is taken where it lies and then put where it goes, so never at both:
-//! for a moment it is at neither. It may pass the memory bound there: all cores together hold no more than before.
+//! for a moment it is at neither. It passes the memory bound only where it takes no more than it left: on the same
+//! core, under a name that is not longer. Anywhere else it needs room as COPY does; where there is none it is put back
+//! under its old name, over whatever came there in that moment, and the reply is the refusal.
 
 use crate::call::Call;
 use crate::core::Core;
@@ -26,6 +28,8 @@ const NO_ROOM: u8 = 2;
 enum Stage {
     Source,
     Target,
+    /// What found no room at the target goes back.
+    Back,
     /// With what the last step answered.
     Over(u8),
 }
@@ -52,6 +56,7 @@ impl Steps for Move {
         let (place, run) = match self.stage {
             Stage::Source => (self.source, self.fetch),
             Stage::Target => (self.target, self.put),
+            Stage::Back => (self.source, put_over as StepFn),
             Stage::Over(_) => return Vec::new(),
         };
         let arguments = vec![0, place.position];
@@ -60,8 +65,12 @@ impl Steps for Move {
 
     fn answered(&mut self, _core: u16, fragment: &[u8], content: Option<Box<Content>>) {
         let outcome = fragment.first().copied().unwrap_or(NOTHING);
-        let goes_on = self.stage == Stage::Source && content.is_some();
-        self.stage = if goes_on { Stage::Target } else { Stage::Over(outcome) };
+        self.stage = match self.stage {
+            Stage::Source if content.is_some() => Stage::Target,
+            Stage::Target if content.is_some() => Stage::Back,
+            Stage::Back => Stage::Over(NO_ROOM),
+            _ => Stage::Over(outcome),
+        };
         self.content = content;
     }
 
@@ -80,9 +89,12 @@ pub fn rename(call: &Call<'_>, places: &Places) -> Result<Box<dyn Steps>, String
     let fetch = if is_same { look } else { take };
     let write_reply = |outcome, reply: &mut Reply<'_>| match outcome {
         DONE => reply.simple("OK"),
+        NO_ROOM => reply.error(&Failure::OutOfMemory.to_string()),
         _ => reply.error(NO_SUCH_KEY),
     };
-    Ok(Box::new(Move { source, target, fetch, put: put_over, write_reply, stage: Stage::Source, content: None }))
+    let takes_no_more = source.core == target.core && call.argument(2).len() <= call.argument(1).len();
+    let put = if takes_no_more { put_over } else { put_or_return };
+    Ok(Box::new(Move { source, target, fetch, put, write_reply, stage: Stage::Source, content: None }))
 }
 
 /// COPY source destination [DB 0] [REPLACE].
@@ -136,31 +148,56 @@ fn take(core: &mut Core, call: &Call<'_>, given: Cargo, fragment: &mut Vec<u8>) 
 }
 
 fn put_over(core: &mut Core, call: &Call<'_>, given: Cargo, fragment: &mut Vec<u8>) -> Cargo {
-    put(core, call, given, true, true, fragment)
+    put(core, call, given, Way::OVER_BOUND, fragment);
+    None
+}
+
+/// Gives back what found no room.
+fn put_or_return(core: &mut Core, call: &Call<'_>, given: Cargo, fragment: &mut Vec<u8>) -> Cargo {
+    put(core, call, given, Way::REPLACING, fragment)
 }
 
 fn put_copy(core: &mut Core, call: &Call<'_>, given: Cargo, fragment: &mut Vec<u8>) -> Cargo {
-    put(core, call, given, true, false, fragment)
+    put(core, call, given, Way::REPLACING, fragment);
+    None
 }
 
 fn put_new(core: &mut Core, call: &Call<'_>, given: Cargo, fragment: &mut Vec<u8>) -> Cargo {
-    put(core, call, given, false, false, fragment)
+    put(core, call, given, Way::NEW, fragment);
+    None
 }
 
-fn put(core: &mut Core, call: &Call<'_>, given: Cargo, replaces: bool, force: bool, fragment: &mut Vec<u8>) -> Cargo {
-    let Some(content) = given else {
+/// How something is put under a key.
+#[derive(Clone, Copy)]
+struct Way {
+    /// Also where the key holds something.
+    replaces: bool,
+    /// Also beyond the memory bound.
+    force: bool,
+}
+
+impl Way {
+    const NEW: Way = Way { replaces: false, force: false };
+    const REPLACING: Way = Way { replaces: true, force: false };
+    const OVER_BOUND: Way = Way { replaces: true, force: true };
+}
+
+/// Puts what is given, or gives back what found no room.
+fn put(core: &mut Core, call: &Call<'_>, given: Cargo, way: Way, fragment: &mut Vec<u8>) -> Cargo {
+    let found = core.store.find(call.at, call.key(), call.now);
+    let Some(content) = given.filter(|_| found.is_none() || way.replaces) else {
         fragment.push(NOTHING);
         return None;
     };
-    let found = core.store.find(call.at, call.key(), call.now);
-    if found.is_some() && !replaces {
-        fragment.push(NOTHING);
-        return None;
+    match core.store.put_content(call.at, call.key(), found, &content, way.force, call.now) {
+        Ok(_) => {
+            fragment.push(DONE);
+            None
+        }
+        Err(_) => {
+            core.counters.oom_replies.add(1);
+            fragment.push(NO_ROOM);
+            Some(content)
+        }
     }
-    let placed = core.store.put_content(call.at, call.key(), found, &content, force, call.now);
-    fragment.push(if placed.is_ok() { DONE } else { NO_ROOM });
-    if placed.is_err() {
-        core.counters.oom_replies.add(1);
-    }
-    None
 }

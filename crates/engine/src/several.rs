@@ -1,13 +1,15 @@
 //! MGET and MSET: several values at once, wherever they lie.
 //!
 //! MSET is refused before it has written anything if any of its keys is a limit or if a core that it would write to is
-//! at its memory bound; each core is asked first and told afterwards. A key that becomes a limit in between is left as
-//! it is, and the reply says so.
+//! at its memory bound; each core is asked first and told afterwards. A core that has nothing against its part promises
+//! the memory for it, so that of several who ask at once none is promised what another was; where another core refuses,
+//! the promise is called off. A key that becomes a limit in between is left as it is, and the reply says so.
 
+use crate::bounds::OUTPUT_BYTES_MAX;
 use crate::call::Call;
 use crate::core::Core;
 use crate::failure::Failure;
-use crate::fragment::{split_count, write_count};
+use crate::fragment::{TOO_LONG, split_count, write_count};
 use crate::route::owner;
 use crate::steps::{Order, Places, Steps};
 use tollgate_resp::Reply;
@@ -24,6 +26,10 @@ pub fn mget_part(core: &mut Core, call: &Call<'_>, fragment: &mut Vec<u8>) {
     write_count(fragment, u64::from(core.cores));
     let hasher = core.store.hasher();
     for key in call.args.iter().skip(1) {
+        // The merge sees by the length that it was too much, and refuses the whole.
+        if fragment.len() >= OUTPUT_BYTES_MAX {
+            break;
+        }
         let found = core.store.find(hasher.locate(key), key, call.now);
         let looked_up = if found.is_some() { &core.counters.keyspace_hits } else { &core.counters.keyspace_misses };
         looked_up.add(1);
@@ -43,6 +49,9 @@ fn write_value(fragment: &mut Vec<u8>, bytes: &[u8]) {
 
 /// MGET key [key ...]: in the order of the keys, each from the part of the core that owns it.
 pub fn mget_merge(fragments: &[&[u8]], call: &Call<'_>, reply: &mut Reply<'_>) {
+    if fragments.iter().map(|fragment| fragment.len()).sum::<usize>() >= OUTPUT_BYTES_MAX {
+        return reply.error(TOO_LONG);
+    }
     let mut cores = 1;
     let mut parts = Vec::new();
     for fragment in fragments {
@@ -85,6 +94,7 @@ const NO_ROOM: u8 = 2;
 enum Stage {
     Asking,
     Writing,
+    CallingOff,
     Over,
 }
 
@@ -93,6 +103,8 @@ struct Part {
     core: u16,
     at: Located,
     arguments: Vec<usize>,
+    /// The bytes that the core promised and has not released.
+    promise: Option<Box<Content>>,
 }
 
 struct Mset {
@@ -116,7 +128,7 @@ pub fn mset(call: &Call<'_>, places: &Places) -> Result<Box<dyn Steps>, String> 
             Some(part) => part.arguments.extend(arguments),
             None => {
                 let arguments = std::iter::once(0).chain(arguments).collect();
-                parts.push(Part { core: place.core, at: place.at, arguments });
+                parts.push(Part { core: place.core, at: place.at, arguments, promise: None });
             }
         }
     }
@@ -132,22 +144,33 @@ impl Steps for Mset {
         let run = match self.stage {
             Stage::Asking => ask,
             Stage::Writing => write,
+            Stage::CallingOff => call_off,
             Stage::Over => return Vec::new(),
         };
-        self.answers_left = self.parts.len();
-        let order = |part: &Part| {
-            let (core, at, arguments) = (part.core, part.at, part.arguments.clone());
-            Order { core, run, arguments, at, content: None }
-        };
-        self.parts.iter().map(order).collect()
+        let calls_off = self.stage == Stage::CallingOff;
+        let parts = self.parts.iter_mut().filter(|part| !calls_off || part.promise.is_some());
+        let orders: Vec<Order> = parts
+            .map(|part| {
+                let arguments = if calls_off { vec![0] } else { part.arguments.clone() };
+                Order { core: part.core, run, arguments, at: part.at, content: part.promise.take() }
+            })
+            .collect();
+        self.answers_left = orders.len();
+        orders
     }
 
-    fn answered(&mut self, _core: u16, fragment: &[u8], _content: Option<Box<Content>>) {
+    fn answered(&mut self, core: u16, fragment: &[u8], content: Option<Box<Content>>) {
         self.outcome = self.outcome.max(fragment.first().copied().unwrap_or(FINE));
+        if let Some(part) = self.parts.iter_mut().find(|part| part.core == core) {
+            part.promise = content;
+        }
         self.answers_left = self.answers_left.saturating_sub(1);
         if self.answers_left == 0 {
-            let goes_on = self.stage == Stage::Asking && self.outcome == FINE;
-            self.stage = if goes_on { Stage::Writing } else { Stage::Over };
+            self.stage = match self.stage {
+                Stage::Asking if self.outcome == FINE => Stage::Writing,
+                Stage::Asking if self.parts.iter().any(|part| part.promise.is_some()) => Stage::CallingOff,
+                _ => Stage::Over,
+            };
         }
     }
 
@@ -161,34 +184,50 @@ fn is_limit(core: &mut Core, key: &[u8], call: &Call<'_>) -> bool {
     core.store.find(at, key, call.now).is_some_and(|id| core.store.value(id).is_none())
 }
 
-fn ask(core: &mut Core, call: &Call<'_>, _given: Option<Box<Content>>, fragment: &mut Vec<u8>) -> Option<Box<Content>> {
-    fragment.push(objection(core, call));
-    None
-}
+type Cargo = Option<Box<Content>>;
 
-/// What this core has against its part: a limit among the keys, or no room for all of it.
-fn objection(core: &mut Core, call: &Call<'_>) -> u8 {
-    let keys = call.args.iter().skip(1).step_by(2);
-    let bytes: usize = call.args.iter().skip(1).map(<[u8]>::len).sum();
-    let mut keys = keys.map(|key| is_limit(core, key, call));
-    if keys.any(|is_limit| is_limit) {
-        IS_LIMIT
-    } else if core.store.make_room_for_bytes(u64::try_from(bytes).unwrap_or(u64::MAX), call.now).is_err() {
-        core.counters.oom_replies.add(1);
-        NO_ROOM
-    } else {
-        FINE
+fn ask(core: &mut Core, call: &Call<'_>, _given: Cargo, fragment: &mut Vec<u8>) -> Cargo {
+    match promise(core, call) {
+        Ok(bytes) => {
+            fragment.push(FINE);
+            // Far below what a signed number holds: a command is not so long.
+            (bytes > 0).then(|| Box::new(Content::of_number(i64::try_from(bytes).unwrap_or(i64::MAX))))
+        }
+        Err(objection) => {
+            fragment.push(objection);
+            None
+        }
     }
 }
 
-fn write(
-    core: &mut Core,
-    call: &Call<'_>,
-    _given: Option<Box<Content>>,
-    fragment: &mut Vec<u8>,
-) -> Option<Box<Content>> {
+fn write(core: &mut Core, call: &Call<'_>, given: Cargo, fragment: &mut Vec<u8>) -> Cargo {
+    release(core, given);
     fragment.push(put_all(core, call));
     None
+}
+
+fn call_off(core: &mut Core, _call: &Call<'_>, given: Cargo, fragment: &mut Vec<u8>) -> Cargo {
+    release(core, given);
+    fragment.push(FINE);
+    None
+}
+
+fn release(core: &mut Core, promise: Cargo) {
+    let bytes = promise.and_then(|promise| promise.number()).and_then(|bytes| u64::try_from(bytes).ok());
+    core.store.release(bytes.unwrap_or(0));
+}
+
+/// Promises the memory for a part, or says what this core has against it: a limit among the keys, no room for all.
+fn promise(core: &mut Core, call: &Call<'_>) -> Result<u64, u8> {
+    let positions = (1..call.args.len()).step_by(2);
+    if positions.clone().any(|position| is_limit(core, call.argument(position), call)) {
+        return Err(IS_LIMIT);
+    }
+    let values = positions.map(|position| (call.argument(position), call.argument(position + 1)));
+    core.store.reserve(values, call.now).map_err(|_| {
+        core.counters.oom_replies.add(1);
+        NO_ROOM
+    })
 }
 
 /// Writes a part for which room was made, but for keys that are limits by now.
@@ -215,11 +254,11 @@ fn put_all(core: &mut Core, call: &Call<'_>) -> u8 {
 /// Where this core has anything against it, nothing of the part is written and the fragment says what.
 /// The plan, made first, has refused a wrong number of arguments.
 pub fn mset_part(core: &mut Core, call: &Call<'_>, fragment: &mut Vec<u8>) {
-    let outcome = match objection(core, call) {
-        FINE => put_all(core, call),
-        objection => objection,
-    };
-    fragment.push(outcome);
+    let outcome = promise(core, call).map(|bytes| {
+        core.store.release(bytes);
+        put_all(core, call)
+    });
+    fragment.push(outcome.unwrap_or_else(|objection| objection));
 }
 
 /// The reply to a MSET that ran in parts: the worst that any core answered.

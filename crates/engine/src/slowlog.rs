@@ -3,9 +3,10 @@
 //! Each core keeps the entries of its own clients in a ring; numbers come from one counter of the process, so that the
 //! rings merge into one log, newest first. What is kept of a call is bounded, and secrets are not kept at all.
 
+use crate::bounds::OUTPUT_BYTES_MAX;
 use crate::call::Call;
 use crate::core::Core;
-use crate::fragment::{split_count, sum_counts, write_count};
+use crate::fragment::{TOO_LONG, split_count, sum_counts, write_count};
 use crate::limit_commands::integer;
 use crate::registry::Entry;
 use crate::tunables::Tunable;
@@ -166,6 +167,10 @@ pub fn get_part(core: &mut Core, call: &Call<'_>, fragment: &mut Vec<u8>) {
     write_count(fragment, core.settings.tunables.count(Tunable::SlowlogMaxLen));
     let mut entry = Vec::new();
     for kept in core.slowlog.entries.iter().rev().take(asked(call).unwrap_or(0)) {
+        // The merge sees by the length that it was too much, and refuses the whole.
+        if fragment.len() >= OUTPUT_BYTES_MAX {
+            break;
+        }
         entry.clear();
         kept.write(&mut Reply::new(&mut entry, Protocol::Resp2));
         write_count(fragment, kept.id);
@@ -188,6 +193,10 @@ pub fn get_merge(fragments: &[&[u8]], call: &Call<'_>, reply: &mut Reply<'_>) {
     }
     entries.sort_unstable_by_key(|(id, _)| std::cmp::Reverse(*id));
     entries.truncate(count.min(length_max));
+    let bytes: usize = entries.iter().map(|(_, entry)| entry.len()).sum();
+    if bytes >= OUTPUT_BYTES_MAX || fragments.iter().any(|fragment| fragment.len() >= OUTPUT_BYTES_MAX) {
+        return reply.error(TOO_LONG);
+    }
     reply.array(entries.len());
     entries.iter().for_each(|(_, entry)| reply.raw(entry));
 }

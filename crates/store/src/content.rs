@@ -28,6 +28,19 @@ impl Content {
         })
     }
 
+    /// A whole number, to carry one from step to step.
+    pub fn of_number(number: i64) -> Content {
+        Content(Held::Integer(number, None))
+    }
+
+    /// The whole number that it is; `None` if it is anything else.
+    pub fn number(&self) -> Option<i64> {
+        match &self.0 {
+            Held::Integer(number, _) => Some(*number),
+            Held::Limit(_) | Held::Bytes(..) => None,
+        }
+    }
+
     fn to_new_state(&self) -> Option<(Option<&Policy>, NewState)> {
         let expiry = |expires_at: &Option<Micros>| expires_at.unwrap_or(u64::MAX);
         Some(match &self.0 {
@@ -56,8 +69,9 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`] at the memory bound if `key` has no record, unless `force` says that the bound may be passed;
-    /// nothing has changed then, as with [`Store::insert`]. What is there already makes room for what comes.
+    /// [`OutOfMemory`] at the memory bound if this takes more memory than what was there, unless `force` says that the
+    /// bound may be passed, for what other things were removed for or room was promised to; nothing has changed then,
+    /// as with [`Store::insert`].
     pub fn put_content(
         &mut self,
         at: Located,
@@ -68,12 +82,19 @@ impl Store {
         now: Micros,
     ) -> Result<RecordId, OutOfMemory> {
         let Some((policy, state)) = content.to_new_state() else { return Err(OutOfMemory) };
-        if !force && id.is_none() {
-            return self.insert_state(at, key, policy, state, now);
+        let mut may_grow = true;
+        match id {
+            None if !force => return self.insert_state(at, key, policy, state, now),
+            None => {}
+            Some(id) if force => self.remove(at, id),
+            Some(id) => {
+                let need = self.need_to_replace(id, key.len(), policy, &state);
+                // Making room may move the record that is about to go.
+                let (id, may_take_page) = self.make_room_to_replace(id, need, now)?;
+                may_grow = may_take_page;
+                self.remove(at, id);
+            }
         }
-        if let Some(id) = id {
-            self.remove(at, id);
-        }
-        self.create(at, key, policy, state, true, now).ok_or(OutOfMemory)
+        self.create(at, key, policy, state, may_grow, now).ok_or(OutOfMemory)
     }
 }

@@ -31,6 +31,7 @@ mod policies;
 mod record;
 mod records;
 mod removals;
+mod reserve;
 mod room;
 mod saved;
 mod scan;

@@ -67,6 +67,25 @@ impl Store {
         Need { words: words(state.kind(), key_bytes), ..heap }.with_small(header_bytes + cell_bytes + policy_bytes)
     }
 
+    /// What a record adds that takes the place of another under the same key, whose memory comes free just before.
+    pub(crate) fn need_to_replace(
+        &self,
+        id: RecordId,
+        key_bytes: usize,
+        policy: Option<&Policy>,
+        state: &NewState,
+    ) -> Need {
+        let words = words(state.kind(), key_bytes);
+        let has_block = self.records.slab.is_of_class(id.0, words);
+        let body_bytes = self.records.body(id.0).map(|body| body.heap_bytes() as u64);
+        let takes_cell = body_bytes.is_none() && matches!(state, NewState::Log(_) | NewState::Bytes(..));
+        let cell_bytes = if takes_cell { self.records.bodies.growth_bytes() } else { 0 };
+        let policy_bytes = policy.map_or(0, |policy| self.records.policies.growth_bytes(policy));
+        let heap = Need::of_heap(state.heap_bytes().saturating_sub(body_bytes.unwrap_or(0)));
+        let words = if has_block { 0 } else { words };
+        Need { words, kept: Some(id.0), ..heap }.with_small(cell_bytes + policy_bytes)
+    }
+
     /// What `change` adds to a record.
     pub(crate) fn need_of_change(&self, id: RecordId, asked: &Policy, change: &Change) -> Need {
         let mut need = Need { kept: Some(id.0), ..Need::default() };

@@ -43,6 +43,8 @@ const INDEX_BYTES_PER_SLOT: u64 = 52;
 pub(crate) struct Room {
     pub memory_max_bytes: u64,
     pub eviction: Eviction,
+    /// Bytes promised and not used yet (reserve.rs).
+    pub reserved_bytes: u64,
     /// Words of the block for which no page was found; 0: none is missed.
     words_missed: usize,
     random: u64,
@@ -74,7 +76,7 @@ struct Sought {
 impl Room {
     pub fn new(memory_max_bytes: u64, eviction: Eviction, random_seed: u64) -> Room {
         // Zero is the one state that the generator never leaves.
-        Room { memory_max_bytes, eviction, words_missed: 0, random: random_seed.max(1) }
+        Room { memory_max_bytes, eviction, reserved_bytes: 0, words_missed: 0, random: random_seed.max(1) }
     }
 
     /// What pages and logs may fill: all but a page's worth, or a sixteenth where the bound is very low.
@@ -131,14 +133,27 @@ impl Store {
     pub(crate) fn make_room_for_need(
         &mut self,
         id: RecordId,
-        mut need: Need,
+        need: Need,
         now: Micros,
     ) -> Result<RecordId, OutOfMemory> {
-        if self.room.memory_max_bytes == 0 || need.is_nothing() || self.fits(&need).is_some() {
-            return Ok(id);
+        self.make_room_to_replace(id, need, now).map(|(id, _)| id)
+    }
+
+    /// The same, and whether what takes the record's place may take a new page.
+    pub(crate) fn make_room_to_replace(
+        &mut self,
+        id: RecordId,
+        mut need: Need,
+        now: Micros,
+    ) -> Result<(RecordId, bool), OutOfMemory> {
+        if self.room.memory_max_bytes == 0 || need.is_nothing() {
+            return Ok((id, true));
+        }
+        if let Some(may_grow) = self.fits(&need) {
+            return Ok((id, may_grow));
         }
         match self.make_room_at_bound(&mut need, now) {
-            Ok(_) => Ok(need.kept.map_or(id, RecordId)),
+            Ok(may_grow) => Ok((need.kept.map_or(id, RecordId), may_grow)),
             Err(OutOfMemory) => {
                 self.stats.oom_refusals += 1;
                 Err(OutOfMemory)
@@ -146,20 +161,19 @@ impl Store {
         }
     }
 
-    /// Makes sure that about so many bytes of values may be put, whatever records they take: for a command that is
-    /// to be refused whole or not at all.
-    ///
-    /// # Errors
-    ///
-    /// [`OutOfMemory`] if there is no room, as with [`Store::insert`].
-    pub fn make_room_for_bytes(&mut self, bytes: u64, now: Micros) -> Result<(), OutOfMemory> {
-        let mut need = Need::of_heap(bytes);
-        if self.room.memory_max_bytes == 0 || self.fits(&need).is_some() {
+    /// Makes sure that so many bytes may be taken beside records.
+    pub(crate) fn room_for_heap(&mut self, bytes: u64, now: Micros) -> Result<(), OutOfMemory> {
+        if self.has_heap(bytes) {
             return Ok(());
         }
-        let made = self.make_room_at_bound(&mut need, now);
+        let made = self.make_room_at_bound(&mut Need::of_heap(bytes), now);
         self.stats.oom_refusals += u64::from(made.is_err());
         made.map(|_| ())
+    }
+
+    /// Whether so many bytes may be taken beside records as things are.
+    pub(crate) fn has_heap(&self, bytes: u64) -> bool {
+        self.fits(&Need::of_heap(bytes)).is_some()
     }
 
     /// Makes sure that a record with `state` and a key of so many bytes may be made. True: it may take a new page.
@@ -194,7 +208,7 @@ impl Store {
         if need.words == 0 || slab.has_block(need.words, false) || slab.has_spare_page() {
             return Some(true);
         }
-        let used = self.memory_used() + need.small_bytes + need.body_bytes + PAGE_COST_BYTES;
+        let used = self.memory_claimed() + need.small_bytes + need.body_bytes + PAGE_COST_BYTES;
         // Logs can make way for tables, so that only what records take is held against what tables are going to.
         let used_later = used - self.records.body_heap_bytes + self.small_bytes_later(need.words);
         if used.max(used_later) <= self.room.bulk_max_bytes() {
@@ -205,7 +219,7 @@ impl Store {
 
     /// Whether all but the block has room.
     fn bytes_fit(&self, need: &Need) -> bool {
-        let used = self.memory_used() + need.small_bytes + need.body_bytes;
+        let used = self.memory_claimed() + need.small_bytes + need.body_bytes;
         let max = if need.body_bytes > 0 { self.room.bulk_max_bytes() } else { self.room.memory_max_bytes };
         (need.small_bytes == 0 && need.body_bytes == 0) || used <= max
     }
@@ -288,7 +302,7 @@ impl Store {
     }
 
     /// Drops the least record of a sample. False if it found none.
-    fn evict_one(&mut self, need: &Need, now: Micros) -> bool {
+    pub(crate) fn evict_one(&mut self, need: &Need, now: Micros) -> bool {
         let is_block_missed = self.bytes_fit(need) && need.words > 0;
         let all = Sought {
             words_min: 0,

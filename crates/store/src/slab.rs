@@ -134,6 +134,26 @@ impl Slab {
         if or_larger { self.open_classes >> class != 0 } else { self.open_classes >> class & 1 != 0 }
     }
 
+    /// Blocks of the class of `words` that are not in use.
+    pub fn free_blocks(&self, words: usize) -> usize {
+        self.free_blocks[class_of(words)] as usize
+    }
+
+    /// Whether a block of `words` is of the size that `id` names.
+    pub fn is_of_class(&self, id: u32, words: usize) -> bool {
+        self.block_words(id) == class_words(class_of(words))
+    }
+
+    /// Pages that so many blocks of the class of `words` fill.
+    pub fn pages_for(&self, words: usize, blocks: usize) -> u64 {
+        blocks.div_ceil(PAGE_WORDS / class_words(class_of(words))) as u64
+    }
+
+    /// Pages at hand that cost no more memory.
+    pub fn spare_pages(&self) -> u64 {
+        self.pages_held - (self.headers.len() - self.vacant.len()) as u64
+    }
+
     /// A block of at least `words`. Without `may_grow` it takes no memory, and a larger block where none fits exactly.
     /// `None` if there is no block, or the 32 GiB that can be named are used up.
     pub fn allocate(&mut self, words: usize, may_grow: bool) -> Option<u32> {
