@@ -52,7 +52,8 @@ const UNREAD_OUTPUT_TIME: Duration = Duration::from_secs(30);
 const LINGER_TIME: Duration = Duration::from_millis(500);
 /// The same where the whole server stops.
 const LINGER_TIME_STOPPING: Duration = Duration::from_millis(100);
-const LINGER_BYTES_MAX: usize = 1024 * 1024;
+/// So many at most: more than a client that sends too long a value is likely to have on its way.
+const LINGER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The number of no core.
 const NO_CORE: u16 = u16::MAX;
