@@ -28,8 +28,10 @@ use tollgate_store::StoreConfig;
 
 /// How often a core sweeps and publishes.
 const TICK: Duration = Duration::from_millis(100);
-/// A sweep passes over all keys in this many ticks: eight seconds, so that DBSIZE lags expiry by less than ten.
-const TICKS_PER_SWEEP: u64 = 80;
+/// A sweep passes over all keys in this time, so that DBSIZE lags expiry by less than ten seconds.
+const SWEEP_MICROS: u64 = 8_000_000;
+/// What a late tick makes up for, at most.
+const TICK_MICROS_MAX: u64 = 1_000_000;
 /// Records that one step of a sweep looks at: some tens of microseconds.
 const SWEEP_STEP: usize = 1_000;
 /// Slot headers and the first pages take about this much of a core's memory bound.
@@ -333,6 +335,7 @@ async fn serve(start: Start) {
 async fn tick(worker: Rc<Worker>) {
     let mut interval = tokio::time::interval(TICK);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut swept_at_micros = boot_micros();
     loop {
         interval.tick().await;
         if worker.index == 0 && worker.hub.clock.watch_for_steps() {
@@ -342,22 +345,32 @@ async fn tick(worker: Rc<Worker>) {
             worker.hub.settings.shared.sample(&worker.hub.counters, boot_micros());
         }
         worker.core.borrow_mut().follow_tunables();
-        let keys = worker.core.borrow().store.len();
-        let mut left = usize::try_from(keys / TICKS_PER_SWEEP).unwrap_or(usize::MAX).saturating_add(SWEEP_STEP);
-        while left > 0 {
-            let step = left.min(SWEEP_STEP);
-            left -= step;
-            let wrapped = {
-                let mut core = worker.core.borrow_mut();
-                let swept = core.store.sweep(worker.now(), step);
-                core.publish();
-                swept.wrapped
-            };
-            if wrapped {
-                break;
-            }
-            // Connections have their turn between steps.
-            tokio::task::yield_now().await;
+        let begun_micros = boot_micros();
+        let elapsed_micros = begun_micros.saturating_sub(swept_at_micros).min(TICK_MICROS_MAX);
+        swept_at_micros = begun_micros;
+        sweep(&worker, elapsed_micros).await;
+    }
+}
+
+/// Goes as far as a pass that takes [`SWEEP_MICROS`] goes in `elapsed_micros`. What a pass has to look at is fixed while
+/// it lasts: were it what is left, a pass that frees much would go slower and slower.
+async fn sweep(worker: &Worker, elapsed_micros: u64) {
+    let work = worker.core.borrow().store.sweep_work();
+    let share = u128::from(work) * u128::from(elapsed_micros) / u128::from(SWEEP_MICROS);
+    let mut left = usize::try_from(share).unwrap_or(usize::MAX).saturating_add(SWEEP_STEP);
+    while left > 0 {
+        let step = left.min(SWEEP_STEP);
+        left -= step;
+        let wrapped = {
+            let mut core = worker.core.borrow_mut();
+            let swept = core.store.sweep(worker.now(), step);
+            core.publish();
+            swept.wrapped
+        };
+        if wrapped {
+            break;
         }
+        // Connections have their turn between steps.
+        tokio::task::yield_now().await;
     }
 }

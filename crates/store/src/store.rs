@@ -93,6 +93,8 @@ pub struct Store {
     /// Where the sweep goes on: a page, and a block in it.
     pub(crate) sweep_page: u32,
     pub(crate) sweep_block: usize,
+    /// See [`Store::sweep_work`].
+    pub(crate) sweep_pass_work: u64,
     pub(crate) removals: Removals,
     pub(crate) meter: StepMeter,
     pub(crate) stats: StoreStats,
@@ -112,6 +114,7 @@ impl Store {
             index_bytes: 0,
             sweep_page: 0,
             sweep_block: 0,
+            sweep_pass_work: 0,
             removals: Removals::new(),
             meter: StepMeter::new(),
             stats: StoreStats::default(),
@@ -421,6 +424,7 @@ impl Store {
     pub fn stats(&self) -> StoreStats {
         StoreStats {
             longest_step_us: self.meter.longest_us,
+            lasting: self.records.lasting,
             pages: self.records.slab.pages_held(),
             policies: self.records.policies.len() as u64,
             index_bytes: self.index_bytes,

@@ -37,8 +37,22 @@ impl Store {
         while swept.visited < budget_records && !swept.wrapped {
             self.sweep_page(now, budget_records, &mut swept);
         }
+        self.sweep_pass_work = if swept.wrapped { self.places() } else { self.sweep_work() };
         self.meter.end(begun);
         swept
+    }
+
+    /// What the pass under way looks at in all, in visits as [`Store::sweep`] counts them, from its begin to its end:
+    /// the most at any time of the pass. Keys that it frees make it no less, so that a caller who spends an even share
+    /// of it at each tick comes to the end in time.
+    pub fn sweep_work(&self) -> u64 {
+        self.sweep_pass_work.max(self.places())
+    }
+
+    /// What a pass would look at that began now: every block of a page that is held, whether in use or free, and the
+    /// pages. What waits in the grave is not among it: that is no expiry.
+    fn places(&self) -> u64 {
+        self.records.slab.blocks_held() + u64::from(self.records.slab.page_count())
     }
 
     /// Goes on in the page at the cursor, to its end or the budget's.
@@ -98,7 +112,9 @@ impl Store {
         self.grave.add_all(indexes, bodies, policies);
         self.sweep_page = 0;
         self.sweep_block = 0;
+        self.sweep_pass_work = 0;
         self.stats.keys = 0;
+        records.lasting = 0;
         self.removals.note_all();
         self.stats.removed += keys;
         self.meter.end(begun);

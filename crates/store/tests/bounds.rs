@@ -146,6 +146,30 @@ fn a_hot_tag_grows_in_small_steps_and_shrinks_again() {
 }
 
 #[test]
+fn a_pass_that_frees_everything_takes_no_more_shares_than_another() {
+    for expired in [false, true] {
+        let mut swept = store(0, 1, 0, Eviction::NoEviction);
+        for number in 0..100_000 {
+            put(&mut swept, &format!("{number}"), 1, NOW).unwrap();
+        }
+        while !swept.sweep(NOW, 1_000).wrapped {}
+        let now = if expired { NOW + 120_000_000 } else { NOW };
+        let mut shares = 0;
+        loop {
+            shares += 1;
+            let budget = swept.sweep_work() / 80 + 1;
+            if swept.sweep(now, usize::try_from(budget).unwrap()).wrapped {
+                break;
+            }
+        }
+        assert!((70..=81).contains(&shares), "{shares}");
+        assert_eq!(swept.len(), if expired { 0 } else { 100_000 });
+        // What is gone is no work of the next pass.
+        assert_eq!(swept.sweep_work() < 1_000, expired, "{}", swept.sweep_work());
+    }
+}
+
+#[test]
 fn scan_meets_all_that_stay_while_keys_come() {
     for cores in [1, 2, 3] {
         let mut stores: Vec<Store> = (0..cores).map(|core| store(core, cores, 0, Eviction::NoEviction)).collect();
