@@ -93,8 +93,9 @@ pub struct Store {
     /// Where the sweep goes on: a page, and a block in it.
     pub(crate) sweep_page: u32,
     pub(crate) sweep_block: usize,
-    /// See [`Store::sweep_work`].
+    /// See [`Store::sweep_work`]: of this pass, and of the one before.
     pub(crate) sweep_pass_work: u64,
+    pub(crate) sweep_last_work: u64,
     pub(crate) removals: Removals,
     pub(crate) meter: StepMeter,
     pub(crate) stats: StoreStats,
@@ -115,6 +116,7 @@ impl Store {
             sweep_page: 0,
             sweep_block: 0,
             sweep_pass_work: 0,
+            sweep_last_work: 0,
             removals: Removals::new(),
             meter: StepMeter::new(),
             stats: StoreStats::default(),

@@ -24,29 +24,36 @@ pub struct Swept {
 }
 
 impl Store {
-    /// Goes on with the sweep for about `budget_records` records (up to one table more after a flush). A budget of
-    /// 1,000 is some tens of microseconds.
+    /// Goes on with the sweep for about `budget_records` records. After a flush, as much again is done to drop what
+    /// was flushed (up to one table more), so that neither waits for the other. A budget of 1,000 is some tens of
+    /// microseconds.
     pub fn sweep(&mut self, now: Micros, budget_records: usize) -> Swept {
         let begun = self.meter.begin();
         let mut swept = Swept::default();
-        while swept.visited < budget_records {
+        let mut buried_work = 0;
+        while buried_work < budget_records {
             let Some(buried) = self.grave.bury_some(&mut self.records) else { break };
             self.index_bytes -= buried.index_bytes;
-            swept.visited += buried.work;
+            buried_work += buried.work;
         }
         while swept.visited < budget_records && !swept.wrapped {
             self.sweep_page(now, budget_records, &mut swept);
         }
-        self.sweep_pass_work = if swept.wrapped { self.places() } else { self.sweep_work() };
+        if swept.wrapped {
+            self.sweep_last_work = self.sweep_pass_work;
+            self.sweep_pass_work = 0;
+        }
+        self.sweep_pass_work = self.sweep_pass_work.max(self.places());
+        swept.visited += buried_work;
         self.meter.end(begun);
         swept
     }
 
-    /// What the pass under way looks at in all, in visits as [`Store::sweep`] counts them, from its begin to its end:
-    /// the most at any time of the pass. Keys that it frees make it no less, so that a caller who spends an even share
-    /// of it at each tick comes to the end in time.
+    /// What a pass looks at in all, in visits as [`Store::sweep`] counts them: the most at any time of this pass and of
+    /// the one before. A caller who spends an even share of it at each tick comes, from wherever the cursor is, once
+    /// around in time: keys that are freed on the way, before the cursor's turn or behind it, make no pass slower.
     pub fn sweep_work(&self) -> u64 {
-        self.sweep_pass_work.max(self.places())
+        self.sweep_pass_work.max(self.sweep_last_work).max(self.places())
     }
 
     /// What a pass would look at that began now: every block of a page that is held, whether in use or free, and the
@@ -113,6 +120,7 @@ impl Store {
         self.sweep_page = 0;
         self.sweep_block = 0;
         self.sweep_pass_work = 0;
+        self.sweep_last_work = 0;
         self.stats.keys = 0;
         records.lasting = 0;
         self.removals.note_all();
