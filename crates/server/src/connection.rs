@@ -12,6 +12,7 @@
 
 mod modes;
 
+use crate::audit;
 use crate::batch::{BATCH_COMMANDS_MAX, Batch, Item, Stop};
 use crate::clock::boot_micros;
 use crate::monitor::Monitor;
@@ -484,8 +485,13 @@ impl<S: Stream> Connection<S> {
     /// Runs a command that needs no key, and does what it asks for besides its reply.
     pub(crate) fn run_session(&mut self, core: &mut Core, entry: &Entry, call: &Call<'_>) {
         self.session.client.last_command.set(entry.command.name);
+        let start = self.outbox.bytes.len();
         let mut reply = Reply::new(&mut self.outbox.bytes, self.session.protocol);
         core.run_session(entry, &mut self.session, call, &mut reply);
+        if entry.command.flags.has(Flags::ADMIN) {
+            let reply = self.outbox.bytes.get(start..).unwrap_or_default();
+            audit::note(&self.worker, entry.command, call.args, reply, &self.session.client);
+        }
         core.sign_slow(&self.session.client);
         self.carry_out(core);
     }
@@ -575,6 +581,9 @@ impl<S: Stream> Connection<S> {
         }
         let reply = self.outbox.bytes.get(start..).unwrap_or_default();
         self.worker.end(&ready, args, begun, reply, &self.session.client);
+        if ready.way == Way::Every {
+            audit::note(&self.worker, ready.entry.command, args, reply, &self.session.client);
+        }
     }
 
     /// Writes the outbox. A timer is made only where the socket does not take all of it at once.

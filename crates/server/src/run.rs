@@ -79,10 +79,8 @@ pub fn run(config: Config) -> Result<(), StartError> {
     if clients_max < config.clients_max {
         tracing::warn!(clients_max, "the limit on open files leaves room for fewer clients than maxclients");
     }
-    if config.memory_max_bytes > 0
-        && config.memory_max_bytes < MEMORY_PER_CORE_MIN.saturating_mul(u64::try_from(config.cores).unwrap_or(1))
-    {
-        tracing::warn!("maxmemory is below 4 MiB a core: tables and pages take most of it, few keys will fit");
+    if is_memory_small(config.memory_max_bytes, config.cores) {
+        warn_of_small_memory();
     }
     let listeners = Listeners::open(&config)?;
     let config = Config { port: listeners.port, ..config };
@@ -105,6 +103,17 @@ pub fn run(config: Config) -> Result<(), StartError> {
     drop(directory);
     tracing::info!("stopped");
     if failed > 0 { Err(StartError::CoreFailed) } else { Ok(()) }
+}
+
+/// Whether a bound on memory, in bytes and 0 for none, leaves little room for keys.
+pub(crate) fn is_memory_small(memory_max_bytes: u64, cores: usize) -> bool {
+    let enough_bytes = MEMORY_PER_CORE_MIN.saturating_mul(u64::try_from(cores).unwrap_or(1));
+    memory_max_bytes > 0 && memory_max_bytes < enough_bytes
+}
+
+/// Says so in the log.
+pub(crate) fn warn_of_small_memory() {
+    tracing::warn!("maxmemory is below 4 MiB a core: tables and pages take most of it, few keys will fit");
 }
 
 fn assemble(config: Config, clients_max: usize, port: u16) -> io::Result<Hub> {
