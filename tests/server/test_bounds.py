@@ -73,7 +73,14 @@ def test_the_largest_bulk_is_taken_and_one_byte_more_is_not(wire, server):
     largest = b"x" * BULK_BYTES_MAX
     assert wire(["ECHO", largest]) == largest
     with server.connect() as other:
-        assert refused(other, array(b"ECHO", largest + b"x")).code == "ERR"
+        error = refused(other, array(b"ECHO", largest + b"x"))
+        assert error == f"ERR Protocol error: invalid bulk length, at most {BULK_BYTES_MAX} bytes (proto-max-bulk-len)"
+
+
+def test_who_sends_a_far_too_long_value_gets_to_read_why(server):
+    with server.connect() as other:
+        error = refused(other, array(b"SET", b"big", b"x" * 8_000_000))
+        assert "(proto-max-bulk-len)" in error
 
 
 @pytest.mark.parametrize(

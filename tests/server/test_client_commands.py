@@ -302,10 +302,15 @@ def test_reply_off_around_a_transaction(wire, cores):
     wire.send("CLIENT REPLY OFF", "MULTI", *sets, "EXEC", "CLIENT REPLY ON", "PING")
     assert (wire.read(), wire.read()) == ("OK", "PONG")
     assert wire(["MGET", *keys]) == [b"1"] * 8
-    wire.send("MULTI", "MONITOR", "EXEC")
+
+
+@pytest.mark.parametrize("command", ["MONITOR", "SHUTDOWN", "SHUTDOWN NOSAVE", "DEBUG SLEEP 0"])
+def test_what_no_transaction_may_hold(wire, command):
+    wire.send("MULTI", command, "EXEC", "PING")
     assert wire.read() == "OK"
     assert wire.read() == "ERR Command not allowed inside a transaction"
     assert wire.read().code == "EXECABORT"
+    assert wire.read() == "PONG"
 
 
 def test_reply_off_holds_no_memory(wire, server, cores):

@@ -194,3 +194,21 @@ def test_a_file_that_is_gone_or_broken_is_an_error_that_names_it(start, file):
     file.unlink()
     assert server.ask("CONFIG REWRITE").code == "ERR"
     assert os.listdir(file.parent) == []
+
+
+def test_changes_by_operators_are_logged_without_passwords(start, cores):
+    server = start(cores)
+    with server.connect() as wire, server.connect() as other:
+        wire("CLIENT SETNAME night-shift")
+        victim = "%s:%d" % other.socket.getsockname()
+        done = ["FLUSHALL", "CONFIG SET timeout 7", f"CLIENT KILL {victim}", "CLIENT PAUSE 1 WRITE", "CLIENT UNPAUSE"]
+        assert wire.pipeline(done) == ["OK"] * len(done)
+        refused = ["FLUSHALL NOW", "CONFIG SET timeout x", "CONFIG SET requirepass s3cret", "CLIENT KILL 1.2.3.4:5"]
+        assert all(isinstance(wire(command), Error) for command in refused)
+        assert "4 MiB" not in server.log()
+        assert wire("CONFIG SET maxmemory 1mb") == "OK"
+    for command in [*done, "CONFIG SET maxmemory 1mb"]:
+        assert eventually(lambda: f"ran {command}" in server.log())
+    assert eventually(lambda: "maxmemory is below 4 MiB a core" in server.log())
+    log = server.log()
+    assert "night-shift" in log and "ran FLUSHALL NOW" not in log and "timeout x" not in log and "s3cret" not in log

@@ -40,6 +40,8 @@ SHOWN = {
     "several cores": (["DEL", "a", "b", "c", "d"], '"DEL" "a" "b" "c" "d"'),
     "auth": (["AUTH", "default", "secret"], '"AUTH" "(redacted)" "(redacted)"'),
     "hello": (["HELLO", "2", "AUTH", "default", "pw"], '"HELLO" "2" "AUTH" "(redacted)" "(redacted)"'),
+    "refused hello": (["HELLO", "2", "auth", "default", "two", "pw"], '"HELLO" "2" "auth"' + 3 * ' "(redacted)"'),
+    "keys of auth": (["COMMAND", "GETKEYS", "AUTH", "pw"], '"COMMAND" "GETKEYS" "AUTH" "(redacted)"'),
     "subcommand": (["Client", "id"], '"Client" "id"'),
     "long": (["ECHO", "x" * 2000], f'"ECHO" "{"x" * 1020}... (980 more bytes)"'),
 }

@@ -2,6 +2,7 @@
 
 use crate::call::Call;
 use crate::core::Core;
+use crate::numbers::parse_integer;
 use crate::registry::rows;
 use crate::session::Session;
 use crate::slowlog::wrong_number;
@@ -80,7 +81,7 @@ pub fn genpass(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: 
     let bits = match call.args.get(2) {
         _ if call.args.len() > 3 => return reply.error(&wrong_number(call)),
         None => GENERATED_BITS,
-        Some(text) => match std::str::from_utf8(text).ok().and_then(|text| text.parse::<i64>().ok()) {
+        Some(text) => match parse_integer(text).ok() {
             None => return reply.error("ERR value is not an integer or out of range"),
             Some(bits @ 1..=GENERATED_BITS_MAX) => usize::try_from(bits).unwrap_or(GENERATED_BITS),
             Some(_) => {

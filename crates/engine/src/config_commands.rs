@@ -91,7 +91,6 @@ pub fn set_merge(fragments: &[&[u8]], _call: &Call<'_>, reply: &mut Reply<'_>) {
 pub fn reset_part(core: &mut Core, _call: &Call<'_>, _fragment: &mut Vec<u8>) {
     core.store.reset_counts();
     core.counters.reset();
-    core.settings.shared.reset_peak();
 }
 
 /// CONFIG REWRITE: brings the values that differ into the configuration file.

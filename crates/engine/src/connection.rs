@@ -7,7 +7,7 @@ use crate::client_state::Replies;
 use crate::core::Core;
 use crate::effect::Effect;
 use crate::limit_commands::integer;
-use crate::numbers::check_database;
+use crate::numbers::{check_database, parse_integer};
 use crate::session::Session;
 use crate::settings::REDIS_VERSION;
 use crate::transaction::Transactions;
@@ -98,7 +98,7 @@ fn log_in(core: &mut Core, session: &mut Session, user: &[u8], password: &[u8]) 
 pub fn hello(core: &mut Core, session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
     let mut protocol = session.protocol;
     if let Some(version) = call.args.get(1) {
-        protocol = match std::str::from_utf8(version).ok().and_then(|text| text.parse::<i64>().ok()) {
+        protocol = match parse_integer(version).ok() {
             Some(2) => Protocol::Resp2,
             Some(3) => Protocol::Resp3,
             Some(_) => return reply.error("NOPROTO unsupported protocol version"),
@@ -230,7 +230,7 @@ pub fn client_list_merge(fragments: &[&[u8]], call: &Call<'_>, reply: &mut Reply
     }
     let mut ids = None;
     if by_id {
-        let number = |id: &[u8]| std::str::from_utf8(id).ok()?.parse::<u64>().ok().filter(|id| *id > 0);
+        let number = |id: &[u8]| u64::try_from(parse_integer(id).ok()?).ok().filter(|id| *id > 0);
         ids = call.args.iter().skip(3).map(number).collect::<Option<Vec<u64>>>();
         if ids.is_none() {
             return reply.error("ERR Invalid client ID");

@@ -236,6 +236,7 @@ impl Core {
     pub fn publish(&mut self) {
         let stats = self.store.stats();
         self.counters.keys.set(self.store.len());
+        self.counters.keys_lasting.set(stats.lasting);
         self.counters.memory_used_bytes.set(self.store.memory_used());
         self.counters.expired_keys.set(stats.expired);
         self.counters.evicted_keys.set(stats.evicted_keys);

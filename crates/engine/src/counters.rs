@@ -147,6 +147,8 @@ counters! {
     keyspace_misses: Counter,
     /// Keys held, with those that have expired and wait for the cursor.
     keys: Gauge,
+    /// Keys held that do not expire.
+    keys_lasting: Gauge,
     /// Bytes of memory that keys hold.
     memory_used_bytes: Gauge,
     /// Expired keys taken away.

@@ -49,7 +49,7 @@ const fn algorithm_words(algorithm: Algorithm) -> &'static str {
 fn policy_words(policy: &Policy) -> String {
     match policy {
         Policy::Slide { limit, window } | Policy::Fixed { limit, window } | Policy::Log { limit, window } => {
-            format!("{limit} in {}", seconds(window.micros()))
+            format!("{limit} in {}", seconds(u128::from(window.micros())))
         }
         Policy::Token { capacity, rate } | Policy::Leak { capacity, rate } => {
             format!("{capacity} at once, {} after that", rate_words(*rate))
@@ -58,10 +58,14 @@ fn policy_words(policy: &Policy) -> String {
 }
 
 fn rate_words(rate: Rate) -> String {
-    format!("{} per {} us", rate.tokens(), rate.micros())
+    format!("{} in {}", rate.tokens(), seconds(rate.micros()))
 }
 
-fn seconds(micros: u64) -> String {
+fn units(count: u64) -> String {
+    if count == 1 { "1 unit".to_owned() } else { format!("{count} units") }
+}
+
+fn seconds(micros: u128) -> String {
     let (whole, part) = (micros / 1_000_000, micros % 1_000_000);
     if part == 0 { format!("{whole} s") } else { format!("{whole}.{part:06} s") }
 }
@@ -69,7 +73,7 @@ fn seconds(micros: u64) -> String {
 fn use_words(policy: &Policy, state: StateRef<'_>, now: Micros) -> String {
     let left = remaining_now(policy, state, now);
     let used = policy.limit().saturating_sub(left);
-    format!("{used} of {} units are used, {left} are left", policy.limit())
+    format!("{used} of {} used, {left} left", units(policy.limit()))
 }
 
 fn arithmetic_words(policy: &Policy, state: StateRef<'_>, now: Micros) -> String {
@@ -94,7 +98,8 @@ fn arithmetic_words(policy: &Policy, state: StateRef<'_>, now: Micros) -> String
         }
         (Policy::Log { limit, window }, StateRef::Log(log)) => {
             let used = log.units_at(now, *window);
-            format!("{used} units in the last {} plus the cost must not pass {limit}", seconds(window.micros()))
+            let used = units(used);
+            format!("{used} in the last {} plus the cost must not pass {limit}", seconds(u128::from(window.micros())))
         }
         (Policy::Token { capacity, rate } | Policy::Leak { capacity, rate }, _) => {
             let used = capacity.saturating_sub(remaining_now(policy, state, now));
@@ -112,6 +117,6 @@ fn next_words(policy: &Policy, next: &Decision) -> String {
         (_, Retry::After(hold_ms)) if policy.algorithm() == Algorithm::Leak => {
             format!("a call of cost 1 is admitted and held for {hold_ms} ms; up to {} fit", next.remaining)
         }
-        _ => format!("calls of up to {} units in all are admitted", next.remaining),
+        _ => format!("calls of up to {} in all are admitted", units(next.remaining)),
     }
 }

@@ -198,7 +198,8 @@ fn keyspace(text: &mut String, core: &Core, _call: &Call<'_>) {
     let keys = total(core, |counters| &counters.keys);
     if keys > 0 {
         // Every limit's key expires.
-        line(text, "db0", format_args!("keys={keys},expires={keys},avg_ttl=0"));
+        let expires = keys.saturating_sub(total(core, |counters| &counters.keys_lasting));
+        line(text, "db0", format_args!("keys={keys},expires={expires},avg_ttl=0"));
     }
 }
 

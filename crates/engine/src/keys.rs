@@ -252,9 +252,7 @@ fn parse_scan(call: &Call<'_>) -> Result<Scan, Failure> {
                 asked.glob = Some(Glob::new(value).ok_or_else(too_long)?);
             }
             b"COUNT" => {
-                let number = std::str::from_utf8(value).ok().and_then(|text| text.parse::<i64>().ok());
-                let number = number.ok_or_else(|| syntax("value is not an integer or out of range"))?;
-                let count = usize::try_from(number).ok().filter(|count| *count > 0);
+                let count = usize::try_from(parse_integer(value)?).ok().filter(|count| *count > 0);
                 asked.count = count.ok_or_else(|| syntax("syntax error"))?.min(SCAN_COUNT_MAX);
             }
             b"TYPE" => asked.type_name = Some(value.to_vec()),

@@ -127,6 +127,11 @@ pub fn history_merge(fragments: &[&[u8]], call: &Call<'_>, reply: &mut Reply<'_>
     }
 }
 
+/// So many seconds, in words.
+fn seconds(count: u64) -> String {
+    if count == 1 { "1 second".to_owned() } else { format!("{count} seconds") }
+}
+
 /// LATENCY GRAPH event: a bar for each of the last samples.
 pub fn graph_merge(fragments: &[&[u8]], call: &Call<'_>, reply: &mut Reply<'_>) {
     let Some(history) = asked(fragments, call) else {
@@ -145,7 +150,12 @@ pub fn graph_merge(fragments: &[&[u8]], call: &Call<'_>, reply: &mut Reply<'_>) 
     }
     let ages = shown.iter().map(|(seconds, _)| call.now / 1_000_000 - seconds.min(&(call.now / 1_000_000)));
     let (oldest, newest) = (ages.clone().max().unwrap_or(0), ages.min().unwrap_or(0));
-    let _ = writeln!(text, "\nfrom {oldest} to {newest} seconds ago, a sample for each second that had one");
+    let when = match (oldest, newest) {
+        (0, _) => "in the last second".to_owned(),
+        _ if oldest == newest => format!("{} ago", seconds(oldest)),
+        _ => format!("from {oldest} to {} ago", seconds(newest)),
+    };
+    let _ = writeln!(text, "\n{when}, a sample for each second that had one");
     reply.verbatim_txt(&text);
 }
 
@@ -167,13 +177,15 @@ pub fn doctor_merge(fragments: &[&[u8]], call: &Call<'_>, reply: &mut Reply<'_>)
         let count = history.samples.len();
         let sum: u64 = history.samples.iter().map(|(_, millis)| millis).sum();
         let mean = sum / u64::try_from(count).unwrap_or(1).max(1);
-        let since = history.samples.front().map_or(0, |(seconds, _)| (call.now / 1_000_000).saturating_sub(*seconds));
-        let _ = writeln!(
-            text,
-            "{event}: {count} seconds of the last {since} had spikes, {mean} ms on average; the worst of all took \
-             {} ms.",
-            history.max_millis
-        );
+        // The second of the first sample and the one that runs now are among them.
+        let now_seconds = call.now / 1_000_000;
+        let since = history.samples.front().map_or(0, |(first, _)| now_seconds.saturating_sub(*first)) + 1;
+        let when = match since {
+            1 => "in the last second".to_owned(),
+            _ => format!("in {count} of the last {since} seconds"),
+        };
+        let worst = history.max_millis;
+        let _ = writeln!(text, "{event}: spikes {when}, {mean} ms on average; the worst of all took {worst} ms.");
     }
     text.push_str(
         "\nSLOWLOG GET shows which commands took long (CONFIG SET slowlog-log-slower-than <microseconds>). Spikes of \

@@ -7,6 +7,7 @@ use crate::limit_commands::integer;
 use crate::session::Session;
 use std::fmt::Write;
 use tollgate_resp::Reply;
+use tollgate_store::Eviction;
 
 /// What the parts count, in this order.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,9 +20,11 @@ struct Held {
     peak_bytes: u64,
     resident_bytes: u64,
     memory_max_bytes: u64,
+    /// 1 if new keys drop others at the bound, 0 if they are refused.
+    evicts: u64,
 }
 
-/// One core's part of MEMORY STATS and DOCTOR. The last three are the process's, the same in all parts.
+/// One core's part of MEMORY STATS and DOCTOR. The last four are the process's, the same in all parts.
 pub fn held_part(core: &mut Core, _call: &Call<'_>, fragment: &mut Vec<u8>) {
     core.publish();
     let stats = core.store.stats();
@@ -35,6 +38,7 @@ pub fn held_part(core: &mut Core, _call: &Call<'_>, fragment: &mut Vec<u8>) {
         core.settings.shared.memory_peak_bytes(used),
         core.settings.process.resident_bytes(),
         core.settings.tunables.memory_max_bytes(),
+        u64::from(core.settings.tunables.eviction() == Eviction::EvictLeast),
     ] {
         write_count(fragment, number);
     }
@@ -49,9 +53,10 @@ impl Held {
         let (body_bytes, rest) = split_count(rest)?;
         let (peak_bytes, rest) = split_count(rest)?;
         let (resident_bytes, rest) = split_count(rest)?;
-        let (memory_max_bytes, _) = split_count(rest)?;
+        let (memory_max_bytes, rest) = split_count(rest)?;
+        let (evicts, _) = split_count(rest)?;
         let sums = Held { keys, used_bytes, index_bytes, record_bytes, body_bytes, ..Held::default() };
-        Some(Held { peak_bytes, resident_bytes, memory_max_bytes, ..sums })
+        Some(Held { peak_bytes, resident_bytes, memory_max_bytes, evicts, ..sums })
     }
 
     fn of(fragments: &[&[u8]]) -> Held {
@@ -65,6 +70,7 @@ impl Held {
             peak_bytes: sum.peak_bytes.max(part.peak_bytes),
             resident_bytes: part.resident_bytes,
             memory_max_bytes: part.memory_max_bytes,
+            evicts: part.evicts,
         });
         Held { peak_bytes: all.peak_bytes.max(all.used_bytes), ..all }
     }
@@ -137,24 +143,30 @@ pub fn stats_merge(fragments: &[&[u8]], _call: &Call<'_>, reply: &mut Reply<'_>)
 /// MEMORY DOCTOR: what an operator should look at, in words.
 pub fn doctor_merge(fragments: &[&[u8]], _call: &Call<'_>, reply: &mut Reply<'_>) {
     let held = Held::of(fragments);
-    let mut text = format!(
-        "{} keys hold {} bytes; the process holds {} bytes.\n",
-        held.keys, held.used_bytes, held.resident_bytes
-    );
-    let max = held.memory_max_bytes;
+    let (used, max) = (held.used_bytes, held.memory_max_bytes);
+    let keys = match held.keys {
+        0 => format!("There are no keys; tables and pages that are kept for new ones take {used} bytes"),
+        1 => format!("1 key holds {used} bytes"),
+        keys => format!("{keys} keys hold {used} bytes"),
+    };
+    let mut text = format!("{keys}; the process holds {} bytes.\n", held.resident_bytes);
+    let then = if held.evicts > 0 { "new keys drop others (evict-least)" } else { "new keys are refused (noeviction)" };
     let _ = match max {
         0 => writeln!(text, "maxmemory is 0: keys may grow until the machine has no memory left."),
-        _ if held.used_bytes >= max - max / 10 => writeln!(
-            text,
-            "maxmemory is {max} bytes and nearly used up: new keys will be refused (noeviction) or drop others \
-             (evict-least)."
-        ),
-        _ => writeln!(text, "maxmemory is {max} bytes, {:.1} % used.", percent(held.used_bytes, max)),
+        _ if used > max => {
+            let more = used - max;
+            writeln!(text, "maxmemory is {max} bytes, and {more} bytes more are in use: {then} until that is less.")
+        }
+        _ if used >= max - max / 10 => {
+            writeln!(text, "maxmemory is {max} bytes and nearly used up: where there is no room, {then}.")
+        }
+        _ => writeln!(text, "maxmemory is {max} bytes, {:.1} % used.", percent(used, max)),
     };
-    if held.peak_bytes > held.used_bytes.saturating_mul(2) && held.keys > 0 {
+    if held.peak_bytes > used.saturating_mul(2) {
         let _ = writeln!(
             text,
-            "The peak was {} bytes: pages of that time go back to the system only as they empty.",
+            "The peak was {} bytes: what the allocator has freed since then it may keep for the next keys, and the \
+             process then holds more than is used.",
             held.peak_bytes
         );
     }

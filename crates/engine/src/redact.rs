@@ -16,7 +16,7 @@ pub fn secrets<'a>(command: &Command, args: Args<'a>) -> impl Fn(usize) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::registry;
+    use crate::registry::{Found, registry};
     use tollgate_resp::Span;
 
     fn shown(line: &str) -> String {
@@ -28,7 +28,7 @@ mod tests {
             start = end + 1;
         }
         let args = Args::new(line.as_bytes(), &spans);
-        let entry = registry().find_name(args.get(0).unwrap()).unwrap();
+        let Found::Row(entry) = registry().find(args) else { panic!("{line} names no command") };
         let is_secret = secrets(entry.command, args);
         let words = line.split(' ').enumerate().map(|(at, word)| if is_secret(at) { "*" } else { word });
         words.collect::<Vec<_>>().join(" ")
@@ -40,8 +40,11 @@ mod tests {
             ("AUTH pw", "AUTH *"),
             ("auth default pw", "auth * *"),
             ("HELLO 3", "HELLO 3"),
-            ("HELLO 3 AUTH default pw SETNAME me", "HELLO 3 AUTH * * SETNAME me"),
+            ("HELLO 3 AUTH default pw SETNAME me", "HELLO 3 AUTH * * * *"),
             ("hello 3 setname me auth default pw", "hello 3 setname me auth * *"),
+            ("HELLO 2 auth default word pw", "HELLO 2 auth * * *"),
+            ("COMMAND GETKEYS AUTH pw", "COMMAND GETKEYS AUTH *"),
+            ("ACL SETUSER me >pw", "ACL SETUSER me *"),
             ("ECHO auth", "ECHO auth"),
             ("RL.SLIDE auth 5 60", "RL.SLIDE auth 5 60"),
         ];

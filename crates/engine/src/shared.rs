@@ -81,11 +81,6 @@ impl Shared {
     pub fn memory_peak_bytes(&self, now: u64) -> u64 {
         self.memory_peak_bytes.fetch_max(now, Ordering::Relaxed).max(now)
     }
-
-    /// Forgets the peak of memory.
-    pub fn reset_peak(&self) {
-        self.memory_peak_bytes.store(0, Ordering::Relaxed);
-    }
 }
 
 #[cfg(test)]
@@ -113,7 +108,5 @@ mod tests {
         let shared = Shared::default();
         assert_eq!([shared.next_slow_id(), shared.next_slow_id()], [0, 1]);
         assert_eq!([5, 3, 7].map(|bytes| shared.memory_peak_bytes(bytes)), [5, 5, 7]);
-        shared.reset_peak();
-        assert_eq!(shared.memory_peak_bytes(2), 2);
     }
 }

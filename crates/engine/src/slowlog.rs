@@ -8,6 +8,7 @@ use crate::call::Call;
 use crate::core::Core;
 use crate::fragment::{TOO_LONG, split_count, sum_counts, write_count};
 use crate::limit_commands::integer;
+use crate::numbers::parse_integer;
 use crate::registry::Entry;
 use crate::tunables::Tunable;
 use std::collections::VecDeque;
@@ -22,6 +23,8 @@ const ARGUMENT_BYTES_MAX: usize = 128;
 const SHOWN_DEFAULT: usize = 10;
 /// What stands in place of a secret.
 const REDACTED: &[u8] = b"(redacted)";
+/// The place of the last word of the longest HELLO. What stands behind it is not looked at but hidden.
+const HELLO_PLACE_MAX: usize = 6;
 const COUNT_ERROR: &str = "ERR count should be greater than or equal to -1";
 
 /// A call that took long, before its client's name is known.
@@ -75,16 +78,37 @@ fn kept_bytes(argument: &[u8]) -> Vec<u8> {
 
 /// Whether the argument at `at` is, or may be, a password or a user's name.
 pub(crate) fn is_secret(command: &str, args: Args<'_>, at: usize) -> bool {
-    let is_word = |at: usize, word: &str| args.get(at).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
+    match command {
+        // What is asked about here is a whole call of another command.
+        "command|getkeys" | "command|getkeysandflags" => is_secret_within(&inner_name(args, 2), args, 2, at),
+        "acl|dryrun" => at > 2 && is_secret_within(&inner_name(args, 3), args, 3, at),
+        _ => is_secret_within(command, args, 0, at),
+    }
+}
+
+/// The name, as a row has it, of the call that begins at `from`.
+fn inner_name(args: Args<'_>, from: usize) -> String {
+    let word = |at: usize| String::from_utf8_lossy(args.get(at).unwrap_or_default()).to_ascii_lowercase();
+    match word(from).as_str() {
+        container @ ("acl" | "config") => format!("{container}|{}", word(from + 1)),
+        other => other.to_owned(),
+    }
+}
+
+/// The same for a call whose name stands at `from`. Malformed calls are refused, but they are shown too: what stands
+/// where a password may be meant is hidden whether or not it is one.
+fn is_secret_within(command: &str, args: Args<'_>, from: usize, at: usize) -> bool {
+    let Some(place) = at.checked_sub(from) else { return false };
+    let is_auth = |at: usize| args.get(at).is_some_and(|argument| argument.eq_ignore_ascii_case(b"AUTH"));
     let names_a_secret = |at: usize| {
         let name = args.get(at).unwrap_or_default().to_ascii_lowercase();
         [&b"pass"[..], b"auth", b"secret"].iter().any(|part| name.windows(part.len()).any(|word| word == *part))
     };
     match command {
-        "auth" => at > 0,
-        "hello" => at > 2 && (is_word(at - 1, "AUTH") || is_word(at - 2, "AUTH")),
-        "config|set" => at > 2 && at % 2 == 1 && names_a_secret(at - 1),
-        "acl|setuser" => at > 2,
+        "auth" => place > 0,
+        "hello" => place > HELLO_PLACE_MAX || (from + 1..at).any(is_auth),
+        "config|set" => place > 2 && place % 2 == 1 && names_a_secret(at - 1),
+        "acl|setuser" => place > 2,
         _ => false,
     }
 }
@@ -155,10 +179,9 @@ pub(crate) fn wrong_number(call: &Call<'_>) -> String {
 /// How many entries a SLOWLOG GET asks for.
 fn asked(call: &Call<'_>) -> Option<usize> {
     let Some(argument) = call.args.get(2) else { return Some(SHOWN_DEFAULT) };
-    let count: i64 = std::str::from_utf8(argument).ok()?.parse().ok()?;
-    match count {
+    match parse_integer(argument).ok()? {
         -1 => Some(usize::MAX),
-        _ => usize::try_from(count).ok(),
+        count => usize::try_from(count).ok(),
     }
 }
 
@@ -266,10 +289,28 @@ mod tests {
         for (command, line, expected) in [
             ("auth", "AUTH s3cret", "AUTH (redacted)"),
             ("auth", "auth me s3cret", "auth (redacted) (redacted)"),
-            ("hello", "HELLO 3 AUTH me s3cret SETNAME x", "HELLO 3 AUTH (redacted) (redacted) SETNAME x"),
+            ("hello", "HELLO 3 AUTH me s3cret SETNAME x", "HELLO 3 AUTH (redacted) (redacted) (redacted) (redacted)"),
+            ("hello", "HELLO 2 auth me two s3cret", "HELLO 2 auth (redacted) (redacted) (redacted)"),
+            ("hello", "HELLO auth s3cret", "HELLO auth (redacted)"),
             ("hello", "HELLO 3 SETNAME x", "HELLO 3 SETNAME x"),
             ("config|set", "CONFIG SET requirepass s3cret timeout 5", "CONFIG SET requirepass (redacted) timeout 5"),
             ("acl|setuser", "ACL SETUSER me on >s3cret", "ACL SETUSER me (redacted) (redacted)"),
+            ("acl|getuser", "ACL GETUSER me", "ACL GETUSER me"),
+            ("acl|dryrun", "ACL DRYRUN me AUTH s3cret", "ACL DRYRUN me AUTH (redacted)"),
+            ("acl|dryrun", "ACL DRYRUN auth GET k", "ACL DRYRUN auth GET k"),
+            ("command|getkeys", "COMMAND GETKEYS AUTH s3cret", "COMMAND GETKEYS AUTH (redacted)"),
+            (
+                "command|getkeys",
+                "COMMAND GETKEYS hello 3 auth me pw",
+                "COMMAND GETKEYS hello 3 auth (redacted) (redacted)",
+            ),
+            ("command|getkeys", "COMMAND GETKEYS ACL SETUSER me >pw", "COMMAND GETKEYS ACL SETUSER me (redacted)"),
+            (
+                "command|getkeys",
+                "COMMAND GETKEYS CONFIG SET requirepass pw",
+                "COMMAND GETKEYS CONFIG SET requirepass (redacted)",
+            ),
+            ("command|getkeys", "COMMAND GETKEYS GET auth", "COMMAND GETKEYS GET auth"),
             ("get", "GET auth", "GET auth"),
         ] {
             assert_eq!(kept(command, &words(line)).join(" "), expected);

@@ -755,7 +755,7 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "shutdown",
         arity: -1,
-        flags: ADMIN,
+        flags: ADMIN.with(Flags::NO_MULTI),
         route: Route::Process,
         categories: &["@admin", "@slow", "@dangerous"],
         summary: "Ends the server.",
@@ -1069,7 +1069,7 @@ const DEBUG: &[Command] = &[
     Command {
         name: "debug|sleep",
         arity: 3,
-        flags: ADMIN,
+        flags: ADMIN.with(Flags::NO_MULTI),
         route: Route::Every,
         categories: &["@admin", "@slow", "@dangerous"],
         summary: "Lets every core stand still for so many seconds.",
@@ -1119,7 +1119,7 @@ const CONFIG: &[Command] = &[
         name: "config|rewrite",
         arity: 2,
         route: Route::Process,
-        summary: "Brings parameters that differ from those in the configuration file into it.",
+        summary: "Brings the parameters that CONFIG SET can change into the configuration file, where they differ.",
         handler: Handler::Session(config::rewrite),
         ..ADMINISTRATION
     },
@@ -1330,7 +1330,7 @@ const OBJECT: &[Command] = &[
         route: Route::Keys,
         categories: &["@keyspace", "@read", "@slow"],
         group: "generic",
-        summary: "Not tracked: an error that says so.",
+        summary: "Not tracked: an error that says so. RL.TOP names the busiest keys.",
         arguments: args::KEY,
         handler: Handler::Key(object::freq),
         ..SERVER

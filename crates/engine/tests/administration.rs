@@ -102,6 +102,8 @@ fn the_slow_log_holds_what_took_long() {
         ("SLOWLOG GET 1", format!("[{first}]")),
         ("SLOWLOG GET 0", "[]".to_owned()),
         ("SLOWLOG GET -2", "-ERR count should be greater than or equal to -1".to_owned()),
+        ("SLOWLOG GET 01", "-ERR count should be greater than or equal to -1".to_owned()),
+        ("SLOWLOG GET +1", "-ERR count should be greater than or equal to -1".to_owned()),
         ("SLOWLOG GET x", "-ERR count should be greater than or equal to -1".to_owned()),
         ("SLOWLOG RESET", "+OK".to_owned()),
         ("SLOWLOG GET -1", "[]".to_owned()),
@@ -195,6 +197,8 @@ fn latency_samples_are_kept_by_event() {
     node.now += 5_000_000;
     run(&mut node, "CONFIG GET port");
     every_command_takes(0);
+    assert!(node.value("LATENCY DOCTOR").words().starts_with("command: spikes in 2 of the last 6 seconds, 5 ms on"));
+    assert!(node.value("LATENCY GRAPH fast-command").words().contains("\n5 seconds ago, a sample"));
     let table = [
         ("LATENCY LATEST", "[[\"command\", 1751540405, 7, 7], [\"fast-command\", 1751540400, 3, 3]]"),
         ("LATENCY HISTORY command", "[[1751540400, 3], [1751540405, 7]]"),
@@ -204,7 +208,8 @@ fn latency_samples_are_kept_by_event() {
     ];
     check(&mut node, &table);
     assert!(node.value("LATENCY GRAPH command").words().starts_with("command - high 7 ms, low 3 ms"));
-    assert!(node.value("LATENCY DOCTOR").words().contains("the worst of all took 7 ms"));
+    let doctor = node.value("LATENCY DOCTOR").words();
+    assert!(doctor.contains("the worst of all took 7 ms"), "{doctor}");
     check(&mut node, &[("LATENCY RESET", "1"), ("LATENCY RESET", "0"), ("LATENCY LATEST", "[]")]);
 }
 
@@ -225,6 +230,36 @@ fn counters_are_set_to_zero_and_gauges_stay() {
         assert!(after.contains(&format!("{line}\r\n")), "{line} in {after}");
     }
     assert!(!after.contains("errorstat_") && after.contains("cmdstat_info:calls=1,"));
+}
+
+#[test]
+fn a_reset_of_counters_leaves_the_peak_of_memory() {
+    let mut node = node_of(2);
+    node.run("RL.SLIDE a 1 60");
+    let peak = |node: &mut Node| {
+        node.cores.iter_mut().for_each(tollgate_engine::core::Core::publish);
+        let text = node.value("INFO memory").words();
+        text.lines().find_map(|line| line.strip_prefix("used_memory_peak:")?.parse::<u64>().ok()).unwrap()
+    };
+    let before = peak(&mut node);
+    check(&mut node, &[("FLUSHALL", "+OK"), ("CONFIG RESETSTAT", "+OK")]);
+    assert!(before > 0 && peak(&mut node) >= before);
+}
+
+#[test]
+fn the_keyspace_tells_which_keys_expire() {
+    let mut node = node_of(2);
+    let mut expect = |commands: &[&str], expected: &str| {
+        commands.iter().for_each(|command| drop(node.run(command)));
+        node.cores.iter_mut().for_each(tollgate_engine::core::Core::publish);
+        let text = node.value("INFO keyspace").words();
+        assert!(text.contains(&format!("{expected},avg_ttl=0\r\n")), "{commands:?}: {text}");
+    };
+    expect(&["RL.SLIDE a 1 60", "SET b 1", "SET c text", "SET d 1 EX 100"], "keys=4,expires=2");
+    expect(&["EXPIRE b 100"], "keys=4,expires=3");
+    expect(&["PERSIST d", "APPEND c s", "INCR e"], "keys=5,expires=2");
+    expect(&["RENAME c {x}c", "COPY d f", "GETEX d EX 5", "SET b 1 KEEPTTL"], "keys=6,expires=3");
+    expect(&["DEL e f", "SET {x}c 1"], "keys=4,expires=3");
 }
 
 #[test]
@@ -295,6 +330,20 @@ fn memory_is_told_apart() {
     assert!(bytes("peak.allocated") >= bytes("total.allocated") && bytes("dataset.bytes") > 0);
     assert!(node.value("MEMORY DOCTOR").words().starts_with("50 keys hold "));
     check(&mut node, &[("MEMORY PURGE", "+OK")]);
+}
+
+#[test]
+fn the_doctor_of_memory_names_the_policy_and_how_far_it_is() {
+    let mut node = node_of(2);
+    let mut expect = |setup: &[&str], parts: &[&str]| {
+        setup.iter().for_each(|line| assert!(!node.run(line).starts_with('-'), "{line}"));
+        let words = node.value("MEMORY DOCTOR").words();
+        parts.iter().for_each(|part| assert!(words.contains(part), "{part} in {words}"));
+    };
+    expect(&[], &["There are no keys; ", "maxmemory is 0"]);
+    expect(&["RL.SLIDE k 5 60", "CONFIG SET maxmemory 1gb"], &["1 key holds ", "maxmemory is 1073741824 bytes, 0.0 %"]);
+    expect(&["CONFIG SET maxmemory 1"], &["maxmemory is 1 bytes, and ", "more are in use: new keys are refused (noev"]);
+    expect(&["CONFIG SET maxmemory-policy evict-least"], &["in use: new keys drop others (evict-least) until"]);
 }
 
 #[test]

@@ -124,6 +124,8 @@ fn scan_refuses_what_redis_refuses() {
         ("SCAN 0 COUNT 0", "-ERR syntax error"),
         ("SCAN 0 COUNT -5", "-ERR syntax error"),
         ("SCAN 0 COUNT x", "-ERR value is not an integer or out of range"),
+        ("SCAN 0 COUNT 01", "-ERR value is not an integer or out of range"),
+        ("SCAN 0 COUNT +1", "-ERR value is not an integer or out of range"),
         ("SCAN 0 COUNT", "-ERR syntax error"),
         ("SCAN 0 LIMIT 5", "-ERR syntax error"),
         ("SCAN 0", "[\"0\", []]"),

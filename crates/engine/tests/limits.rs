@@ -269,7 +269,7 @@ fn get_says_what_is_stored_and_changes_nothing() {
     for (field, part) in [
         ("algorithm", "RL.SLIDE"),
         ("limit", "10 in 60 s"),
-        ("use", "4 of 10 units are used, 6 are left"),
+        ("use", "4 of 10 units used, 6 left"),
         ("arithmetic", "current 4"),
         ("next", "up to 6 units"),
     ] {
@@ -277,6 +277,10 @@ fn get_says_what_is_stored_and_changes_nothing() {
         assert!(words.contains(part), "{field}: {words:?}");
     }
     assert_eq!(node.run("RL.GET none"), "nil");
+    node.run("RL.TOKEN slow 2 1/60");
+    let field = |node: &mut harness::Node, name: &str| node.value("RL.GET slow").field(name).map(|value| value.words());
+    assert_eq!(field(&mut node, "limit").as_deref(), Some("2 at once, 1 in 60 s after that"));
+    assert_eq!(field(&mut node, "next").as_deref(), Some("calls of up to 1 unit in all are admitted"));
     node.speak_resp3();
     assert_eq!(node.value("RL.GET k").pairs(), first.pairs());
     assert!(matches!(node.value("RL.GET k"), harness::value::Value::Map(_)));

@@ -10,8 +10,13 @@ use crate::printable::printable_char;
 pub enum ProtocolError {
     /// The number after `*` is no number, or is above the bound of an authenticated client.
     InvalidMultibulkLength,
-    /// The number after `$` is no number, is negative, or is above the bound of an authenticated client.
+    /// The number after `$` is no number, or is negative, or is more than anybody may send.
     InvalidBulkLength,
+    /// A longer argument than an authenticated client may send.
+    TooLongBulk {
+        /// The most bytes of an argument: the setting `proto-max-bulk-len`.
+        bytes_max: usize,
+    },
     /// More arguments than a client may send before it authenticates.
     UnauthenticatedMultibulkLength,
     /// A longer argument than a client may send before it authenticates.
@@ -42,6 +47,11 @@ impl fmt::Display for ProtocolError {
         let text = match self {
             ProtocolError::InvalidMultibulkLength => "invalid multibulk length",
             ProtocolError::InvalidBulkLength => "invalid bulk length",
+            // Redis's text, and what whoever meets it must know: which bound it was and what sets it.
+            ProtocolError::TooLongBulk { bytes_max } => {
+                let text = "Protocol error: invalid bulk length, at most";
+                return write!(formatter, "{text} {bytes_max} bytes (proto-max-bulk-len)");
+            }
             ProtocolError::UnauthenticatedMultibulkLength => "unauthenticated multibulk length",
             ProtocolError::UnauthenticatedBulkLength => "unauthenticated bulk length",
             ProtocolError::ExpectedBulk { found } => {

@@ -15,7 +15,8 @@ const HEADER_BYTES_MAX: usize = 32;
 /// authentication.
 const COUNT_MAX: i64 = 2_147_483_647;
 
-/// Likewise for the length of an argument: the default of `proto-max-bulk-len`, 512 MiB.
+/// Likewise for the length of an argument: the default of `proto-max-bulk-len`, 512 MiB. An authenticated client is
+/// told the bound of this server all the same.
 const LENGTH_MAX: i64 = 512 * 1024 * 1024;
 
 /// A header as far as it can be read.
@@ -51,7 +52,7 @@ pub(crate) fn read_length(bytes: &[u8], limits: &RequestLimits) -> Result<Header
         [b'$', tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', b'\n', ..] => {
             (usize::from(tens - b'0') * 10 + usize::from(ones - b'0'), 5)
         }
-        _ => match read_length_slowly(bytes)? {
+        _ => match read_length_slowly(bytes, limits)? {
             None => return Ok(Header::Incomplete),
             Some(read) => read,
         },
@@ -63,7 +64,7 @@ pub(crate) fn read_length(bytes: &[u8], limits: &RequestLimits) -> Result<Header
 }
 
 #[cold]
-fn read_length_slowly(bytes: &[u8]) -> Result<Option<(usize, usize)>, ProtocolError> {
+fn read_length_slowly(bytes: &[u8], limits: &RequestLimits) -> Result<Option<(usize, usize)>, ProtocolError> {
     match bytes.first() {
         None => return Ok(None),
         Some(b'$') => {}
@@ -71,7 +72,7 @@ fn read_length_slowly(bytes: &[u8]) -> Result<Option<(usize, usize)>, ProtocolEr
     }
     match read_line(bytes, ProtocolError::TooBigBulkCount, ProtocolError::InvalidBulkLength)? {
         None => Ok(None),
-        Some((number, _)) if number > LENGTH_MAX => Err(ProtocolError::InvalidBulkLength),
+        Some((number, _)) if number > LENGTH_MAX && !limits.authenticated => Err(ProtocolError::InvalidBulkLength),
         Some((number, length)) => {
             let number = usize::try_from(number).map_err(|_| ProtocolError::InvalidBulkLength)?;
             Ok(Some((number, length)))

@@ -61,7 +61,7 @@ impl RequestLimits {
     /// The refusal of an argument longer than `bulk_bytes_max`.
     pub(crate) fn too_long_argument(&self) -> ProtocolError {
         match self.authenticated {
-            true => ProtocolError::InvalidBulkLength,
+            true => ProtocolError::TooLongBulk { bytes_max: self.bulk_bytes_max },
             false => ProtocolError::UnauthenticatedBulkLength,
         }
     }

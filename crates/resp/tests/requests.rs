@@ -59,10 +59,11 @@ fn broken_requests() {
         check(BEFORE, input.as_bytes(), count);
     }
     let length = "Protocol error: invalid bulk length";
-    for input in ["$x\r\n", "$\r\n", "$01\r\n", "$-1\r\n", "$-0\r\n", "$+1\r\n", "$536870913\r\n", "$4\rP"] {
+    for input in ["$x\r\n", "$\r\n", "$01\r\n", "$-1\r\n", "$-0\r\n", "$+1\r\n", "$4\rP"] {
         check(AFTER, format!("*1\r\n{input}").as_bytes(), length);
         check(BEFORE, format!("*1\r\n{input}").as_bytes(), length);
     }
+    check(BEFORE, b"*1\r\n$536870913\r\n", length);
     check(AFTER, b"*1\r\nx", "Protocol error: expected '$', got 'x'");
     check(AFTER, b"*1\r\n\r\n", "Protocol error: expected '$', got '?'");
     check(AFTER, b"*2\r\n$4\r\nPING\r\n*1\r\n", "Protocol error: expected '$', got '*'");
@@ -82,7 +83,10 @@ fn bounds_are_checked_on_what_is_declared() {
     check(AFTER, b"*16386\r\n", "...");
     check(AFTER, b"*16387\r\n", "Protocol error: invalid multibulk length");
     check(AFTER, b"*2\r\n$65536\r\n", "...");
-    check(AFTER, b"*2\r\n$65537\r\n", "Protocol error: invalid bulk length");
+    for length in ["65537", "536870912", "536870913", "9223372036854775807"] {
+        let too_long = "Protocol error: invalid bulk length, at most 65536 bytes (proto-max-bulk-len)";
+        check(AFTER, format!("*2\r\n${length}\r\n").as_bytes(), too_long);
+    }
     let filled = |count: usize, bytes: usize| harness::encode(&vec![vec![b'x'; bytes]; count]);
     check(BEFORE, &filled(5, 4096), "Protocol error: too big command");
     check(AFTER, &filled(17, 65_000), "Protocol error: too big command");
@@ -128,8 +132,9 @@ fn inline_bounds() {
     check(AFTER, &b"a ".repeat(16_387), "...");
     check(AFTER, &[b"a ".repeat(16_387), b"\n".to_vec()].concat(), "Protocol error: invalid multibulk length");
     let short = RequestLimits { bulk_bytes_max: 3, ..AFTER };
-    check(short, b"abc abcd\n", "Protocol error: invalid bulk length");
-    check(short, b"'abc' 'abcd'\n", "Protocol error: invalid bulk length");
+    let too_long = "Protocol error: invalid bulk length, at most 3 bytes (proto-max-bulk-len)";
+    check(short, b"abc abcd\n", too_long);
+    check(short, b"'abc' 'abcd'\n", too_long);
 }
 
 #[test]
@@ -263,7 +268,7 @@ fn a_form_that_was_read_is_forgotten_with_its_bounds() {
         start = end;
     }
     parser.set_limits(RequestLimits { bulk_bytes_max: 29, ..AFTER });
-    assert_eq!(parser.step(&wire, start, &mut Vec::new()), Err(ProtocolError::InvalidBulkLength));
+    assert_eq!(parser.step(&wire, start, &mut Vec::new()), Err(ProtocolError::TooLongBulk { bytes_max: 29 }));
 }
 
 #[test]

@@ -12,6 +12,7 @@
 
 mod modes;
 
+use crate::audit;
 use crate::batch::{BATCH_COMMANDS_MAX, Batch, Item, Stop};
 use crate::clock::boot_micros;
 use crate::monitor::Monitor;
@@ -53,7 +54,8 @@ const UNREAD_OUTPUT_TIME: Duration = Duration::from_secs(30);
 const LINGER_TIME: Duration = Duration::from_millis(500);
 /// The same where the whole server stops.
 const LINGER_TIME_STOPPING: Duration = Duration::from_millis(100);
-const LINGER_BYTES_MAX: usize = 1024 * 1024;
+/// So many at most: more than a client that sends too long a value is likely to have on its way.
+const LINGER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The number of no core.
 const NO_CORE: u16 = u16::MAX;
@@ -489,8 +491,13 @@ impl<S: Stream> Connection<S> {
     /// Runs a command that needs no key, and does what it asks for besides its reply.
     pub(crate) fn run_session(&mut self, core: &mut Core, entry: &Entry, call: &Call<'_>) {
         self.session.client.last_command.set(entry.command.name);
+        let start = self.outbox.bytes.len();
         let mut reply = Reply::new(&mut self.outbox.bytes, self.session.protocol);
         core.run_session(entry, &mut self.session, call, &mut reply);
+        if entry.command.flags.has(Flags::ADMIN) {
+            let reply = self.outbox.bytes.get(start..).unwrap_or_default();
+            audit::note(&self.worker, entry.command, call.args, reply, &self.session.client);
+        }
         core.sign_slow(&self.session.client);
         self.carry_out(core);
     }
@@ -590,6 +597,9 @@ impl<S: Stream> Connection<S> {
         }
         let reply = self.outbox.bytes.get(start..).unwrap_or_default();
         self.worker.end(&ready, args, begun, reply, &self.session.client);
+        if ready.way == Way::Every {
+            audit::note(&self.worker, ready.entry.command, args, reply, &self.session.client);
+        }
     }
 
     /// Writes the outbox. A timer is made only where the socket does not take all of it at once.

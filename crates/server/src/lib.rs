@@ -14,6 +14,7 @@
 mod accept;
 pub mod admin;
 pub mod affinity;
+mod audit;
 pub mod banner;
 mod batch;
 mod clock;

@@ -28,8 +28,10 @@ use tollgate_store::StoreConfig;
 
 /// How often a core sweeps and publishes.
 const TICK: Duration = Duration::from_millis(100);
-/// A sweep passes over all keys in this many ticks: eight seconds, so that DBSIZE lags expiry by less than ten.
-const TICKS_PER_SWEEP: u64 = 80;
+/// A sweep passes over all keys in this time, so that DBSIZE lags expiry by less than ten seconds.
+const SWEEP_MICROS: u64 = 8_000_000;
+/// What a late tick makes up for, at most.
+const TICK_MICROS_MAX: u64 = 1_000_000;
 /// Records that one step of a sweep looks at: some tens of microseconds.
 const SWEEP_STEP: usize = 1_000;
 /// Slot headers and the first pages take about this much of a core's memory bound.
@@ -77,10 +79,8 @@ pub fn run(config: Config) -> Result<(), StartError> {
     if clients_max < config.clients_max {
         tracing::warn!(clients_max, "the limit on open files leaves room for fewer clients than maxclients");
     }
-    if config.memory_max_bytes > 0
-        && config.memory_max_bytes < MEMORY_PER_CORE_MIN.saturating_mul(u64::try_from(config.cores).unwrap_or(1))
-    {
-        tracing::warn!("maxmemory is below 4 MiB a core: tables and pages take most of it, few keys will fit");
+    if is_memory_small(config.memory_max_bytes, config.cores) {
+        warn_of_small_memory();
     }
     let listeners = Listeners::open(&config)?;
     let config = Config { port: listeners.port, ..config };
@@ -103,6 +103,17 @@ pub fn run(config: Config) -> Result<(), StartError> {
     drop(directory);
     tracing::info!("stopped");
     if failed > 0 { Err(StartError::CoreFailed) } else { Ok(()) }
+}
+
+/// Whether a bound on memory, in bytes and 0 for none, leaves little room for keys.
+pub(crate) fn is_memory_small(memory_max_bytes: u64, cores: usize) -> bool {
+    let enough_bytes = MEMORY_PER_CORE_MIN.saturating_mul(u64::try_from(cores).unwrap_or(1));
+    memory_max_bytes > 0 && memory_max_bytes < enough_bytes
+}
+
+/// Says so in the log.
+pub(crate) fn warn_of_small_memory() {
+    tracing::warn!("maxmemory is below 4 MiB a core: tables and pages take most of it, few keys will fit");
 }
 
 fn assemble(config: Config, clients_max: usize, port: u16) -> io::Result<Hub> {
@@ -333,6 +344,7 @@ async fn serve(start: Start) {
 async fn tick(worker: Rc<Worker>) {
     let mut interval = tokio::time::interval(TICK);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut swept_at_micros = boot_micros();
     loop {
         interval.tick().await;
         if worker.index == 0 && worker.hub.clock.watch_for_steps() {
@@ -342,22 +354,32 @@ async fn tick(worker: Rc<Worker>) {
             worker.hub.settings.shared.sample(&worker.hub.counters, boot_micros());
         }
         worker.core.borrow_mut().follow_tunables();
-        let keys = worker.core.borrow().store.len();
-        let mut left = usize::try_from(keys / TICKS_PER_SWEEP).unwrap_or(usize::MAX).saturating_add(SWEEP_STEP);
-        while left > 0 {
-            let step = left.min(SWEEP_STEP);
-            left -= step;
-            let wrapped = {
-                let mut core = worker.core.borrow_mut();
-                let swept = core.store.sweep(worker.now(), step);
-                core.publish();
-                swept.wrapped
-            };
-            if wrapped {
-                break;
-            }
-            // Connections have their turn between steps.
-            tokio::task::yield_now().await;
+        let begun_micros = boot_micros();
+        let elapsed_micros = begun_micros.saturating_sub(swept_at_micros).min(TICK_MICROS_MAX);
+        swept_at_micros = begun_micros;
+        sweep(&worker, elapsed_micros).await;
+    }
+}
+
+/// Goes as far as a pass that takes [`SWEEP_MICROS`] goes in `elapsed_micros`. What a pass has to look at is fixed while
+/// it lasts: were it what is left, a pass that frees much would go slower and slower.
+async fn sweep(worker: &Worker, elapsed_micros: u64) {
+    let work = worker.core.borrow().store.sweep_work();
+    let share = u128::from(work) * u128::from(elapsed_micros) / u128::from(SWEEP_MICROS);
+    let mut left = usize::try_from(share).unwrap_or(usize::MAX).saturating_add(SWEEP_STEP);
+    while left > 0 {
+        let step = left.min(SWEEP_STEP);
+        left -= step;
+        let wrapped = {
+            let mut core = worker.core.borrow_mut();
+            let swept = core.store.sweep(worker.now(), step);
+            core.publish();
+            swept.wrapped
+        };
+        if wrapped {
+            break;
         }
+        // Connections have their turn between steps.
+        tokio::task::yield_now().await;
     }
 }

@@ -68,12 +68,15 @@ pub(crate) struct Records {
     pub bodies: Arena<Body>,
     /// What all bodies hold beyond their cells, those that wait for being dropped included.
     pub body_heap_bytes: u64,
+    /// Values without an expiry. Whoever writes a value or its expiry word keeps it.
+    pub lasting: u64,
     pub hasher: Hasher,
 }
 
 impl Records {
     pub fn new(hasher: Hasher) -> Records {
-        Records { slab: Slab::new(), policies: Policies::new(hasher), bodies: Arena::new(), body_heap_bytes: 0, hasher }
+        let (slab, policies, bodies) = (Slab::new(), Policies::new(hasher), Arena::new());
+        Records { slab, policies, bodies, body_heap_bytes: 0, lasting: 0, hasher }
     }
 
     #[inline]
@@ -159,6 +162,9 @@ impl Records {
         }
         bytemuck::cast_slice_mut::<u64, u8>(key_words)[..key.len()].copy_from_slice(key);
         self.fill(id, state);
+        if matches!(kind, KIND_INTEGER | KIND_BYTES) {
+            self.lasting += u64::from(self.value_lasts(id));
+        }
         Some(id)
     }
 
@@ -253,7 +259,9 @@ impl Records {
             let body = self.bodies.remove(page[offset + 1] as u32);
             self.body_heap_bytes -= body.heap_bytes() as u64;
         }
-        if !matches!(header.kind(), KIND_INTEGER | KIND_BYTES) {
+        if matches!(header.kind(), KIND_INTEGER | KIND_BYTES) {
+            self.lasting -= u64::from(self.value_lasts(id));
+        } else {
             self.policies.release(header.policy());
         }
         self.slab.free(id);

@@ -28,6 +28,8 @@ pub struct StoreStats {
     pub splits: u64,
     /// Keys now; those that expired and were not met yet are among them.
     pub keys: u64,
+    /// Values without an expiry now; all other keys expire.
+    pub lasting: u64,
     /// Pages of records now.
     pub pages: u64,
     /// Different policies now.

@@ -94,6 +94,9 @@ pub struct Store {
     /// Where the sweep goes on: a page, and a block in it.
     pub(crate) sweep_page: u32,
     pub(crate) sweep_block: usize,
+    /// See [`Store::sweep_work`]: of this pass, and of the one before.
+    pub(crate) sweep_pass_work: u64,
+    pub(crate) sweep_last_work: u64,
     pub(crate) removals: Removals,
     pub(crate) clearings: Clearings,
     pub(crate) meter: StepMeter,
@@ -114,6 +117,8 @@ impl Store {
             index_bytes: 0,
             sweep_page: 0,
             sweep_block: 0,
+            sweep_pass_work: 0,
+            sweep_last_work: 0,
             removals: Removals::new(),
             clearings: Clearings::new(),
             meter: StepMeter::new(),
@@ -424,6 +429,7 @@ impl Store {
     pub fn stats(&self) -> StoreStats {
         StoreStats {
             longest_step_us: self.meter.longest_us,
+            lasting: self.records.lasting,
             pages: self.records.slab.pages_held(),
             policies: self.records.policies.len() as u64,
             index_bytes: self.index_bytes,

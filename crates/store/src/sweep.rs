@@ -24,21 +24,42 @@ pub struct Swept {
 }
 
 impl Store {
-    /// Goes on with the sweep for about `budget_records` records (up to one table more after a flush). A budget of
-    /// 1,000 is some tens of microseconds.
+    /// Goes on with the sweep for about `budget_records` records. After a flush, as much again is done to drop what
+    /// was flushed (up to one table more), so that neither waits for the other. A budget of 1,000 is some tens of
+    /// microseconds.
     pub fn sweep(&mut self, now: Micros, budget_records: usize) -> Swept {
         let begun = self.meter.begin();
         let mut swept = Swept::default();
-        while swept.visited < budget_records {
+        let mut buried_work = 0;
+        while buried_work < budget_records {
             let Some(buried) = self.grave.bury_some(&mut self.records) else { break };
             self.index_bytes -= buried.index_bytes;
-            swept.visited += buried.work;
+            buried_work += buried.work;
         }
         while swept.visited < budget_records && !swept.wrapped {
             self.sweep_page(now, budget_records, &mut swept);
         }
+        if swept.wrapped {
+            self.sweep_last_work = self.sweep_pass_work;
+            self.sweep_pass_work = 0;
+        }
+        self.sweep_pass_work = self.sweep_pass_work.max(self.places());
+        swept.visited += buried_work;
         self.meter.end(begun);
         swept
+    }
+
+    /// What a pass looks at in all, in visits as [`Store::sweep`] counts them: the most at any time of this pass and of
+    /// the one before. A caller who spends an even share of it at each tick comes, from wherever the cursor is, once
+    /// around in time: keys that are freed on the way, before the cursor's turn or behind it, make no pass slower.
+    pub fn sweep_work(&self) -> u64 {
+        self.sweep_pass_work.max(self.sweep_last_work).max(self.places())
+    }
+
+    /// What a pass would look at that began now: every block of a page that is held, whether in use or free, and the
+    /// pages. What waits in the grave is not among it: that is no expiry.
+    fn places(&self) -> u64 {
+        self.records.slab.blocks_held() + u64::from(self.records.slab.page_count())
     }
 
     /// Goes on in the page at the cursor, to its end or the budget's.
@@ -98,7 +119,10 @@ impl Store {
         self.grave.add_all(indexes, bodies, policies);
         self.sweep_page = 0;
         self.sweep_block = 0;
+        self.sweep_pass_work = 0;
+        self.sweep_last_work = 0;
         self.stats.keys = 0;
+        records.lasting = 0;
         self.removals.note_all();
         self.stats.removed += keys;
         self.meter.end(begun);

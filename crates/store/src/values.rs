@@ -124,7 +124,7 @@ impl Store {
             return false;
         }
         page[offset] = header.dirty().0;
-        page[offset + 2] = expiry_word(expires_at);
+        self.records.set_expiry_word(id.0, expiry_word(expires_at));
         self.touch(at);
         true
     }
@@ -157,6 +157,20 @@ impl Records {
         (is_value && page[offset + 2] != LASTS).then_some(page[offset + 2])
     }
 
+    /// Whether a record, which must be a value, is kept until somebody removes it.
+    pub fn value_lasts(&self, id: u32) -> bool {
+        let (page, offset) = self.slab.page(id);
+        page[offset + 2] == LASTS
+    }
+
+    /// Writes the word that says when a value expires.
+    fn set_expiry_word(&mut self, id: u32, expiry: u64) {
+        self.lasting -= u64::from(self.value_lasts(id));
+        self.lasting += u64::from(expiry == LASTS);
+        let (page, offset) = self.slab.page_mut(id);
+        page[offset + 2] = expiry;
+    }
+
     /// Writes a value over a value, of whatever kind both are. False, and nothing done, over a limit.
     pub fn put_value(&mut self, id: u32, value: Value<'_>, expiry: u64) -> bool {
         let (page, offset) = self.slab.page(id);
@@ -187,7 +201,7 @@ impl Records {
         let (page, offset) = self.slab.page_mut(id);
         page[offset] = header.with_kind(kind).0;
         page[offset + 1] = word;
-        page[offset + 2] = expiry;
+        self.set_expiry_word(id, expiry);
         true
     }
 }

@@ -145,6 +145,54 @@ fn a_hot_tag_grows_in_small_steps_and_shrinks_again() {
     assert!(hot.memory_used() < 1_000_000);
 }
 
+/// So many shares of a pass are one pass.
+const SHARES: u64 = 80;
+
+/// Spends one share of a pass.
+fn sweep_share(store: &mut Store, now: Micros) -> bool {
+    let budget = usize::try_from(store.sweep_work() / SHARES + 1).unwrap();
+    store.sweep(now, budget).wrapped
+}
+
+#[test]
+fn all_that_expires_is_gone_after_as_many_shares_as_a_pass_has() {
+    for begun in [0, 20, 40, 79] {
+        let mut swept = store(0, 1, 0, Eviction::NoEviction);
+        for number in 0..100_000 {
+            put(&mut swept, &format!("{number}"), 1, NOW).unwrap();
+        }
+        while !sweep_share(&mut swept, NOW) {}
+        let whole = swept.sweep_work();
+        assert!((0..begun).all(|_| !sweep_share(&mut swept, NOW)), "nothing is freed: the pass is {SHARES} shares");
+        let later = NOW + 120_000_000;
+        let shares = (1..).find(|_| {
+            sweep_share(&mut swept, later);
+            swept.is_empty()
+        });
+        assert!(shares.unwrap() <= SHARES + 1, "{shares:?} after {begun}");
+        assert_eq!(swept.sweep_work(), whole);
+        // Whoever looks at nothing twice looks at nothing.
+        let passes = (0..4).filter(|_| swept.sweep(later, 100_000).wrapped).count();
+        assert_eq!(passes, 4);
+        assert!(swept.sweep_work() < 1_000, "{}", swept.sweep_work());
+    }
+}
+
+#[test]
+fn what_was_flushed_keeps_no_expired_key_waiting() {
+    let mut flushed = store(0, 1, 0, Eviction::NoEviction);
+    for number in 0..30_000 {
+        put(&mut flushed, &format!("{number}"), 1, NOW).unwrap();
+    }
+    flushed.flush();
+    for number in 0..500 {
+        put(&mut flushed, &format!("{number}"), 1, NOW).unwrap();
+    }
+    let used = flushed.memory_used();
+    flushed.sweep(NOW + 120_000_000, 1_000);
+    assert!(flushed.is_empty() && flushed.memory_used() < used);
+}
+
 #[test]
 fn scan_meets_all_that_stay_while_keys_come() {
     for cores in [1, 2, 3] {

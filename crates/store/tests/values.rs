@@ -202,6 +202,8 @@ impl Run {
             self.find(key);
         });
         assert_eq!(self.store.memory_used(), self.store.memory_recounted());
+        let lasting = self.held.values().filter(|held| matches!(held, Held::Value(_, None))).count();
+        assert_eq!(self.store.stats().lasting, lasting as u64);
         let watches = std::mem::take(&mut self.watches);
         for (key, watch, writes, was_there) in &watches {
             let is_there = self.alive(*key).is_some();

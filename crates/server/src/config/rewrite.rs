@@ -9,12 +9,16 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tollgate_engine::tunables::{Tunable, Tunables};
 use toml_edit::{DocumentMut, Item, Value, value};
 
 use super::raw::read_text;
 use super::setting::SETTINGS;
+
+/// A new file that is older than this is nobody's any more.
+const REMAINS_AGE_MIN: Duration = Duration::from_secs(60);
 
 /// Brings the values of `tunables` that differ from those in the file at `path` into it.
 ///
@@ -23,6 +27,11 @@ use super::setting::SETTINGS;
 pub(crate) fn rewrite(path: &Path, tunables: &Tunables) -> Result<(), String> {
     // The reason is for the operator's terminal: neither it nor the parser's message holds anything of the file.
     let failed = |why: String| format!("Rewriting config file: {} {why}", path.display());
+    // A pipe has no end to wait for, and waiting would hold a core; nor can anything but a file be replaced by one.
+    match fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => return Err(failed("is not a regular file".to_owned())),
+        _ => {}
+    }
     let text = read_text(path).map_err(failed)?;
     let mut document: DocumentMut = text.parse().map_err(|_| failed("is not TOML any more".to_owned()))?;
     if !bring_in(&mut document, tunables) {
@@ -71,6 +80,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let fresh = folder.join(format!(".{name}.{}.tmp", std::process::id()));
+    remove_remains(folder, &name);
     let written = write_beside(path, &fresh, text).and_then(|()| fs::rename(&fresh, path));
     if written.is_err() {
         let _ = fs::remove_file(&fresh);
@@ -78,6 +88,26 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     }
     // Without this the new name could be lost with the machine, and then the old file would still be there.
     File::open(folder)?.sync_all()
+}
+
+/// Removes new files of processes that were killed before they could rename theirs: those of no running process, which
+/// are old enough not to be written right now by one that is not seen from here, in another container for one.
+fn remove_remains(folder: &Path, name: &str) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.filter_map(Result::ok) {
+        let file_name = entry.file_name();
+        let process = file_name.to_str().and_then(|file| {
+            let number = file.strip_prefix('.')?.strip_prefix(name)?.strip_prefix('.')?.strip_suffix(".tmp")?;
+            number.parse::<u32>().ok()
+        });
+        let is_running = |process: u32| Path::new("/proc").join(process.to_string()).exists();
+        let age =
+            entry.metadata().ok().filter(fs::Metadata::is_file).and_then(|data| data.modified().ok()?.elapsed().ok());
+        if process.is_some_and(|process| !is_running(process)) && age.is_some_and(|age| age >= REMAINS_AGE_MIN) {
+            // Whoever may not remove it may not replace the file either, and is told that.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// The new file has the old one's owner and permissions: it may hold a password.
@@ -127,6 +157,44 @@ mod tests {
         }
         assert!(changed.contains("maxmemory-policy = \"evict-least\"\n"), "{changed}");
         assert!(changed.find("# ours") < changed.find("port") && changed.contains("# the end"), "{changed}");
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("tollgate.toml");
+        fs::write(&path, "timeout = 60\n").unwrap();
+        let hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
+        // No process has a number above the kernel's most, 4194304.
+        let dead = u32::MAX;
+        let (running, other) = (format!(".tollgate.toml.{}.tmp", 1), ".other.toml.4294967295.tmp".to_owned());
+        let named =
+            [(format!(".tollgate.toml.{dead}.tmp"), hour_ago), (running.clone(), hour_ago), (other.clone(), hour_ago)];
+        let young = (format!(".tollgate.toml.{}.tmp", dead - 1), std::time::SystemTime::now());
+        for (name, modified) in named.iter().chain([&young]) {
+            File::create(scratch.path().join(name)).unwrap().set_modified(*modified).unwrap();
+        }
+        rewrite(&path, &Tunables::default()).unwrap();
+        let mut left: Vec<String> = fs::read_dir(scratch.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        let mut expected = vec![running, other, young.0, "tollgate.toml".to_owned()];
+        expected.sort();
+        assert_eq!(left, expected);
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_and_not_waited_for() {
+        let scratch = Scratch::new();
+        let pipe = scratch.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        for path in [pipe.as_path(), scratch.path(), Path::new("/dev/null")] {
+            let error = rewrite(path, &Tunables::default()).unwrap_err();
+            assert!(error.ends_with("is not a regular file"), "{error}");
+        }
     }
 
     #[test]

@@ -134,7 +134,7 @@ pub(super) const PROTO_MAX_BULK_LEN: Setting = Setting {
     value_name: "SIZE",
     default: "64kb",
     allowed: "a size from 1kb to 512kb",
-    help: "Longest argument that a client may send",
+    help: "Longest argument that a client may send, and so the longest value; 512kb at most",
 };
 
 pub(super) const MAX_MEMORY: Setting = Setting {
