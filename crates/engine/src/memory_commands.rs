@@ -173,7 +173,7 @@ pub fn doctor_merge(fragments: &[&[u8]], _call: &Call<'_>, reply: &mut Reply<'_>
     reply.verbatim_txt(&text);
 }
 
-/// MEMORY PURGE: the store gives its pages back by itself, so there is nothing to do.
+/// MEMORY PURGE. The store gives its empty pages back to the allocator by itself; what that keeps is not ours to move.
 pub fn purge(_core: &mut Core, _session: &mut Session, _call: &Call<'_>, reply: &mut Reply<'_>) {
     reply.simple("OK");
 }
