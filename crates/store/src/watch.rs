@@ -5,8 +5,8 @@
 //! one that replication reads, so that it costs a write nothing. A slot that has not changed at all needs no look.
 //!
 //! Two watches of one key clear the same mark, so that the later would hide a write from the earlier: each clearing of
-//! a mark that was set is noted with a growing number, by the key's hash, in a table of fixed size. Where two keys share
-//! a place in it, a watch may be told of a change too many, never of one too few.
+//! a mark that was set is noted with a growing number, by the key's hash, in a table of fixed size. Where two keys have
+//! a place in it together, a watch may be told of a change too many, never of one too few.
 
 use crate::locate::Located;
 use crate::store::{RecordId, Store};
