@@ -32,8 +32,10 @@ const TICK: Duration = Duration::from_millis(100);
 const SWEEP_MICROS: u64 = 8_000_000;
 /// What a late tick makes up for, at most.
 const TICK_MICROS_MAX: u64 = 1_000_000;
-/// Records that one step of a sweep looks at: some tens of microseconds.
-const SWEEP_STEP: usize = 1_000;
+/// Records that one step of a sweep looks at: some microseconds, and where all are freed some hundreds.
+const SWEEP_STEP: usize = 400;
+/// Records that a tick looks at beside its share, so that few are met, and what was flushed is dropped, soon.
+const SWEEP_LEAST: usize = 1_000;
 /// Slot headers and the first pages take about this much of a core's memory bound.
 const MEMORY_PER_CORE_MIN: u64 = 4 * 1024 * 1024;
 /// After the word to stop, running batches get this long.
@@ -366,7 +368,7 @@ async fn tick(worker: Rc<Worker>) {
 async fn sweep(worker: &Worker, elapsed_micros: u64) {
     let work = worker.core.borrow().store.sweep_work();
     let share = u128::from(work) * u128::from(elapsed_micros) / u128::from(SWEEP_MICROS);
-    let mut left = usize::try_from(share).unwrap_or(usize::MAX).saturating_add(SWEEP_STEP);
+    let mut left = usize::try_from(share).unwrap_or(usize::MAX).saturating_add(SWEEP_LEAST);
     while left > 0 {
         let step = left.min(SWEEP_STEP);
         left -= step;

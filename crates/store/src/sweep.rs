@@ -26,7 +26,7 @@ pub struct Swept {
 impl Store {
     /// Goes on with the sweep for about `budget_records` records. After a flush, as much again is done to drop what
     /// was flushed (up to one table more), so that neither waits for the other. A budget of 1,000 is some tens of
-    /// microseconds.
+    /// microseconds where nothing is freed, and some hundreds where everything is.
     pub fn sweep(&mut self, now: Micros, budget_records: usize) -> Swept {
         let begun = self.meter.begin();
         let mut swept = Swept::default();
