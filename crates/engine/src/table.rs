@@ -1184,7 +1184,7 @@ const MEMORY: &[Command] = &[
     Command {
         name: "memory|purge",
         arity: 2,
-        summary: "Does nothing: freed memory is kept for new keys, and goes back to the system as the allocator sees fit.",
+        summary: "Does nothing: freed memory is kept for new keys and goes back as the allocator sees fit.",
         handler: Handler::Session(memory::purge),
         ..SERVER
     },

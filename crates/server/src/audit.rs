@@ -1,6 +1,6 @@
-//! What operators did to the server while it ran, in the log: who changed a setting, ended or held clients, deleted all.
+//! What operators did to the server while it ran, in the log: who changed settings, ended or held clients, deleted all.
 //!
-//! The problem: when callers were all let through at 3 a.m., somebody asks whether the limits were flushed, and by whom.
+//! The problem: when callers were all let through at 3 a.m., somebody asks whether limits were flushed, and by whom.
 //! The idea: the few commands that change the server for everybody are logged after they succeeded, as MONITOR would
 //! show them: without passwords, and short.
 

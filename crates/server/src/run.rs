@@ -363,7 +363,7 @@ async fn tick(worker: Rc<Worker>) {
     }
 }
 
-/// Goes as far as a pass that takes [`SWEEP_MICROS`] goes in `elapsed_micros`. What a pass has to look at is fixed while
+/// Goes as far as a pass that takes [`SWEEP_MICROS`] goes in `elapsed_micros`. What a pass has to see is fixed while
 /// it lasts: were it what is left, a pass that frees much would go slower and slower.
 async fn sweep(worker: &Worker, elapsed_micros: u64) {
     let work = worker.core.borrow().store.sweep_work();
