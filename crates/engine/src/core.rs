@@ -58,6 +58,8 @@ pub struct Core {
     pub latency: Latency,
     /// The busiest keys.
     pub top: TopKeys,
+    /// What the store's changes stood at when the gauges were last brought up to date.
+    published: u64,
     registry: &'static Registry,
 }
 
@@ -85,6 +87,7 @@ impl Core {
             slowlog,
             latency: Latency::default(),
             top,
+            published: 0,
             registry,
         }
     }
@@ -232,8 +235,18 @@ impl Core {
         Ok(decision)
     }
 
-    /// Brings the gauges up to date: once a batch and at each tick.
+    /// Brings the gauges up to date if something changed that they show: once a batch.
+    #[inline]
+    pub fn publish_changes(&mut self) {
+        if self.store.changes() != self.published {
+            self.publish();
+        }
+    }
+
+    /// Brings the gauges up to date: at each tick, and where they are about to be read.
+    #[inline(never)]
     pub fn publish(&mut self) {
+        self.published = self.store.changes();
         let stats = self.store.stats();
         self.counters.keys.set(self.store.len());
         self.counters.keys_lasting.set(stats.lasting);

@@ -237,6 +237,6 @@ impl Core {
         }
         // Nobody's calls but those of this parcel wait here: a connection signs its own before it lets others run.
         slow.append(&mut self.timing.pending);
-        self.publish();
+        self.publish_changes();
     }
 }

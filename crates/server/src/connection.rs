@@ -253,6 +253,10 @@ impl<S: Stream> Connection<S> {
     }
 
     fn deadline(&self) -> Option<Instant> {
+        // As it is for nearly every read.
+        if self.session.authenticated && self.partial_since.is_none() && self.worker.idle_timeout().is_none() {
+            return None;
+        }
         let authentication = (!self.session.authenticated).then(|| self.unauthenticated_since + AUTHENTICATION_TIME);
         let partial = self.partial_since.map(|since| since + PARTIAL_COMMAND_TIME);
         // Who watches others has nothing to say.
@@ -438,7 +442,7 @@ impl<S: Stream> Connection<S> {
             self.session.client.last_command.set(ready.entry.command.name);
         }
         core.sign_slow(&self.session.client);
-        core.publish();
+        core.publish_changes();
         next
     }
 

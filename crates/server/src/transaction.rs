@@ -437,7 +437,7 @@ impl<S: Stream> Connection<S> {
         }
         worker.carry_out(&mut core);
         core.sign_slow(&self.session.client);
-        core.publish();
+        core.publish_changes();
         drop(core);
         if is_cut {
             self.cut_for_output();

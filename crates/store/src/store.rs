@@ -100,6 +100,8 @@ pub struct Store {
     pub(crate) removals: Removals,
     pub(crate) clearings: Clearings,
     pub(crate) meter: StepMeter,
+    /// Grows with whatever may change counts and sizes.
+    pub(crate) changes: u64,
     pub(crate) stats: StoreStats,
 }
 
@@ -122,6 +124,7 @@ impl Store {
             removals: Removals::new(),
             clearings: Clearings::new(),
             meter: StepMeter::new(),
+            changes: 0,
             stats: StoreStats::default(),
         }
     }
@@ -305,6 +308,7 @@ impl Store {
         slot.index.insert(at.hash, id);
         slot.version += 1;
         self.stats.keys += 1;
+        self.changes += 1;
         Some(RecordId(id))
     }
 
@@ -350,11 +354,13 @@ impl Store {
         self.index_bytes = self.index_bytes + step.bytes_after - step.bytes_before;
         self.records.free(id);
         self.stats.keys -= 1;
+        self.changes += 1;
         true
     }
 
     #[inline]
     pub(crate) fn touch(&mut self, at: Located) {
+        self.changes += 1;
         if let Some(slot) = self.slots.get_mut(at.slot) {
             slot.version += 1;
         }
@@ -423,6 +429,13 @@ impl Store {
     /// The longest maintenance step so far, in microseconds.
     pub fn longest_step_us(&self) -> u64 {
         self.meter.longest_us
+    }
+
+    /// A number that has grown whenever [`Store::stats`] or [`Store::memory_used`] may answer otherwise than before, but
+    /// for the work of sweeps: calls that only count up what is there leave it as it is.
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Counts and sizes.

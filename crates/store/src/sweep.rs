@@ -122,6 +122,7 @@ impl Store {
         self.sweep_pass_work = 0;
         self.sweep_last_work = 0;
         self.stats.keys = 0;
+        self.changes += 1;
         records.lasting = 0;
         self.removals.note_all();
         self.stats.removed += keys;
@@ -137,6 +138,7 @@ impl Store {
             header.version += 1;
             self.grave.add_orphans(std::mem::replace(&mut header.index, Index::new()));
             self.stats.keys -= keys;
+            self.changes += 1;
             self.stats.removed += keys;
             self.removals.note_all();
         }

@@ -119,6 +119,16 @@ impl Run {
     }
 
     fn step(&mut self, step: Step) {
+        let is_sweep = matches!(step, Step::Sweep);
+        let (changes, sizes) = (self.store.changes(), (self.store.len(), self.store.memory_used()));
+        self.run(step);
+        if self.store.changes() == changes && !is_sweep {
+            assert_eq!((self.store.len(), self.store.memory_used()), sizes, "a change that nobody is told of");
+        }
+        self.check();
+    }
+
+    fn run(&mut self, step: Step) {
         match step {
             Step::Put { key, bytes, lasts } => {
                 let (id, expires_at) = (self.find(key), lasts.map(|lasts| self.now + lasts));
@@ -173,7 +183,6 @@ impl Run {
                 (0..KEYS).for_each(|key| self.wrote(key, None));
             }
         }
-        self.check();
     }
 
     fn put(&mut self, key: u8, content: &Content) -> bool {
