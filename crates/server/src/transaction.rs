@@ -13,6 +13,7 @@
 //! (RENAME, COPY and RL.ALL over several cores) stands between two stretches; while keys are watched EXEC refuses it,
 //! since what is watched could be written between two steps.
 
+use crate::audit;
 use crate::batch::{Batch, Item};
 use crate::connection::Connection;
 use crate::stream::Stream;
@@ -464,7 +465,11 @@ impl<S: Stream> Connection<S> {
                     let handler = command.ready.entry.command.handler;
                     if let Handler::Spread(_, merge) | Handler::StepsOrParts(_, _, merge) = handler {
                         let call = Call { args: command.arguments.args(), at: command.ready.at, now };
+                        let start = self.out().len();
                         merge(&fragments, &call, &mut self.reply());
+                        let first = self.out().get(start).copied();
+                        let (entry, client) = (command.ready.entry, &self.session.client);
+                        audit::note(self.worker(), entry.command, call.args, first.as_slice(), client);
                     }
                 }
             }
