@@ -431,8 +431,8 @@ impl Store {
         self.meter.longest_us
     }
 
-    /// A number that has grown whenever [`Store::stats`] or [`Store::memory_used`] may answer something else than before,
-    /// save by the work of sweeps: calls that only count up what is there leave it as it is.
+    /// A number that has grown whenever [`Store::stats`] or [`Store::memory_used`] may answer otherwise than before.
+    /// Sweeps leave it as it is, and so do calls that only count up what is there.
     #[inline]
     pub fn changes(&self) -> u64 {
         self.changes
