@@ -39,7 +39,7 @@ def sessions() -> list[list[tuple[str, str]]]:
 
 def calls() -> list[list[str]]:
     """Each whole call of a limit that stands in the text between backquotes."""
-    words = re.findall(r"`((?:RL\.(?!TOP)|CL\.)[A-Z]+ [^`]*)`", PAGE.read_text())
+    words = re.findall(r"`((?:RL\.(?!TOP|CLOCK)|CL\.)[A-Z]+ [^`]*)`", PAGE.read_text())
     return [shlex.split(call) for call in words]
 
 
