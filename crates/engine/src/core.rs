@@ -196,11 +196,11 @@ impl Core {
     }
 
     /// As [`Core::limit`], for what is known not to be the common call.
-    pub fn limit_uncommon(&mut self, call: &Call<'_>, ask: &Ask) -> Result<Decision, Failure> {
+    pub fn limit_uncommon(&mut self, at: Located, key: &[u8], now: Micros, ask: &Ask) -> Result<Decision, Failure> {
         if self.top.is_watched() {
-            return self.limit_watched(call.at, call.key(), ask, call.now);
+            return self.limit_watched(at, key, ask, now);
         }
-        let charged = self.store.charge_uncommon(call.at, call.key(), ask, call.now);
+        let charged = self.store.charge_uncommon(at, key, ask, now);
         self.counted(ask, charged)
     }
 

@@ -108,8 +108,14 @@ impl Dispatcher {
         if !entry.accepts(args.len()) || key.len() > KEY_BYTES_MAX {
             return None;
         }
+        Some(self.locate(key))
+    }
+
+    /// A key's core, and where it lies there.
+    #[inline(always)]
+    pub fn locate(&self, key: &[u8]) -> (u16, Located) {
         let at = self.hasher.locate(key);
-        Some((owner(at.slot, self.cores), at))
+        (owner(at.slot, self.cores), at)
     }
 
     /// If all keys lie on one core, the command goes there whole.

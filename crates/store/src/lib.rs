@@ -44,7 +44,7 @@ mod sweep;
 mod values;
 mod watch;
 
-pub use charge::{ChargeError, Charged};
+pub use charge::{ChargeError, Charged, Sighting, Spell};
 pub use content::Content;
 pub use locate::{Hasher, Located};
 pub use record::KEY_BYTES_MAX;
