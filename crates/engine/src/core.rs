@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tollgate_limits::{Ask, Decision, Micros, Mode};
 use tollgate_resp::Reply;
-use tollgate_store::{ChargeError, Charged, Located, Store, StoreConfig, Watch};
+use tollgate_store::{ChargeError, Charged, Located, Store, StoreConfig, Watch, Wide};
 
 /// What a core is made of.
 pub struct Parts {
@@ -60,6 +60,8 @@ pub struct Core {
     pub top: TopKeys,
     /// What the store's changes stood at when the gauges were last brought up to date.
     published: u64,
+    /// What the CPU has.
+    pub(crate) wide: Option<Wide>,
     registry: &'static Registry,
 }
 
@@ -88,6 +90,7 @@ impl Core {
             latency: Latency::default(),
             top,
             published: 0,
+            wide: Wide::detect(),
             registry,
         }
     }

@@ -12,7 +12,7 @@ use crate::limit_commands::answer;
 use crate::registry::Entry;
 use tollgate_limits::{Algorithm, Ask, Micros, Mode, Policy, parse_amount, parse_window};
 use tollgate_resp::{Admitted, Args, Protocol, Replies, Reply, Span};
-use tollgate_store::{Located, Sighting, Spell};
+use tollgate_store::{Located, Sighting, Spell, Work};
 
 /// The most calls of a row: as many as a batch has commands.
 pub const ROW_CALLS_MAX: usize = 64;
@@ -79,14 +79,41 @@ pub trait Order {
     fn answered(&mut self, end: usize);
 }
 
+/// Runs the calls that a row begins with as far as they are common.
+struct RunCommon<'a, Order> {
+    core: &'a mut Core,
+    row: Row<'a>,
+    out: &'a mut Vec<u8>,
+    order: &'a mut Order,
+}
+
+impl<O: Order> Work for RunCommon<'_, O> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        self.core.run_common(self.row, self.out, self.order)
+    }
+}
+
 impl Core {
     /// Runs the calls of a row that lie on this core, and appends their replies.
     pub fn run_plain(&mut self, row: Row<'_>, protocol: Protocol, out: &mut Vec<u8>, order: &mut impl Order) {
-        let Row { plain, calls, buffer, now } = row;
-        if calls.len() == 1 {
-            // There is nothing to share and nothing to load ahead of.
-            return self.run_less_plain(row, protocol, out, order);
+        // Of one call there is nothing to share and nothing to load ahead of.
+        let done = match (row.calls.len(), self.wide) {
+            (0 | 1, _) => 0,
+            (_, Some(wide)) => wide.run(RunCommon { core: self, row, out, order }),
+            (_, None) => RunCommon { core: self, row, out, order }.run(),
+        };
+        if let Some(calls @ [_, ..]) = row.calls.get(done..) {
+            self.run_less_plain(Row { calls, ..row }, protocol, out, order);
         }
+    }
+
+    /// Runs the calls that a row begins with as far as they are common, and answers how many those are.
+    #[inline(always)]
+    fn run_common(&mut self, row: Row<'_>, out: &mut Vec<u8>, order: &mut impl Order) -> usize {
+        let Row { plain, calls, buffer, now } = row;
         let mut sightings = [Sighting::NONE; ROW_CALLS_MAX];
         for (call, sighting) in calls.iter().zip(&mut sightings) {
             if call.core == self.index {
@@ -94,30 +121,30 @@ impl Core {
             }
         }
         let mut replies = Replies::begin(out, calls.len());
-        let (mut spell, mut done, mut admitted) = (plain.spell, 0, 0);
-        for (call, sighting) in calls.iter().zip(&sightings) {
+        let (mut spell, mut done, mut gone) = (plain.spell, calls.len(), 0);
+        for (place, (call, sighting)) in calls.iter().zip(&sightings).enumerate() {
             let key = call.key.of(buffer);
             if call.core == self.index {
                 if self.top.is_due() {
                     self.top.count(call.at, key, now);
                 }
-                let Some(decision) = self.store.charge_sighted(*sighting, key, &mut spell, now) else { break };
+                let Some(decision) = self.store.charge_sighted(*sighting, key, &mut spell, now) else {
+                    done = place;
+                    break;
+                };
                 self.top.pass_counted();
-                admitted += 1;
                 order.answered(replies.push(&plain.admitted, decision.remaining, decision.reset_ms));
             } else {
                 order.elsewhere(call, key, replies.end());
+                gone += 1;
             }
-            done += 1;
         }
         replies.finish();
+        let admitted = u64::try_from(done).unwrap_or(0).saturating_sub(gone);
         self.counters.ran_times(plain.entry.index, admitted);
         self.counters.keyspace_hits.add(admitted);
         self.counters.admitted(Algorithm::Slide, admitted);
-        if done < calls.len() {
-            let rest = Row { calls: calls.get(done..).unwrap_or_default(), ..row };
-            self.run_less_plain(rest, protocol, out, order);
-        }
+        done
     }
 
     /// Runs what is left of a row from the first call on that is not common. What was sighted may be gone behind it,

@@ -68,8 +68,8 @@ pub(crate) fn push_admitted(out: &mut Vec<u8>, [limit, remaining, reset]: [u64; 
     out.truncate(before.wrapping_add(written));
 }
 
-/// The longest head of a reply to an admitted call, in bytes: a limit of nineteen digits has 30.
-const HEAD_BYTES_MAX: usize = 30;
+/// The longest head of a reply to an admitted call, in bytes: a limit of nineteen digits has 30. All ones, as a mask.
+const HEAD_BYTES_MAX: usize = 31;
 /// What a head is copied as: two wide words.
 const HEAD_ROOM_BYTES: usize = 32;
 
@@ -155,7 +155,7 @@ impl<'a> Replies<'a> {
 fn put_admitted(text: &mut [u8; FIVE_BYTES], head: &Admitted, remaining: u64, reset: u64) -> Option<usize> {
     put(text, 0, head.text);
     // It is no more; said again, no place behind it needs to be compared with the array's end.
-    let end = put_line(text, head.bytes.min(HEAD_BYTES_MAX), remaining)?;
+    let end = put_line(text, head.bytes & HEAD_BYTES_MAX, remaining)?;
     put(text, end, *b":0\r\n");
     put_last_line(text, end.wrapping_add(4), reset)
 }
@@ -192,10 +192,14 @@ fn put_line(text: &mut [u8; FIVE_BYTES], at: usize, value: u64) -> Option<usize>
 /// of hours it is the one above a million.
 #[inline(always)]
 fn put_last_line(text: &mut [u8; FIVE_BYTES], at: usize, value: u64) -> Option<usize> {
-    match value {
-        1_000_000..100_000_000 => Some(at.wrapping_add(put_short(text, at, u32::try_from(value).ok()?))),
-        _ => put_line(text, at, value),
-    }
+    let small = u32::try_from(value).ok()?;
+    let bytes = match small {
+        1_000..1_000_000 => put_medium(text, at, small),
+        0..1_000 => put_small(text, at, small),
+        1_000_000..100_000_000 => put_short(text, at, small),
+        _ => return None,
+    };
+    Some(at.wrapping_add(bytes))
 }
 
 /// The long way round, for what is rare, from where the array begins.

@@ -45,16 +45,16 @@ pub struct Likeness {
     /// The arguments behind the key, as the distances of their ends from the command's end; those beyond `arguments`
     /// mean nothing.
     behind: [Span; ARGUMENTS_MAX - 2],
-    /// Arguments with the name and the key; 0 where nothing is kept.
+    /// Arguments with the name and the key.
     arguments: usize,
 }
 
 impl Default for Likeness {
-    /// Like no command.
+    /// Like no command: none begins with a zero byte.
     fn default() -> Likeness {
         Likeness {
             head: [0; HEAD_BYTES / WORD_BYTES],
-            head_mask: [0; HEAD_BYTES / WORD_BYTES],
+            head_mask: [u64::MAX; HEAD_BYTES / WORD_BYTES],
             tail: [0; TAIL_BYTES / WORD_BYTES],
             tail_mask: [0; TAIL_BYTES / WORD_BYTES],
             head_bytes: 0,
@@ -120,7 +120,7 @@ impl Likeness {
     pub fn recognise(&mut self, buffer: &[u8], start: u32) -> Option<Alike> {
         let command = buffer.get(usize::try_from(start).ok()?..)?;
         let differs = difference(command.first_chunk::<HEAD_BYTES>()?, &self.head, &self.head_mask);
-        if differs != 0 || self.arguments == 0 {
+        if differs != 0 {
             return None;
         }
         let header = *command.get(usize::try_from(self.head_bytes).ok()?..)?.first_chunk()?;
@@ -312,5 +312,6 @@ mod tests {
         assert!(likeness_of(b"GET some-key-of-an-inline-command\r\n").is_none());
         assert!(likeness_of(b"*2\r\n$3\r\nGET\r\n$03\r\nkey\r\n").is_none());
         assert!(Likeness::default().recognise(&on_the_wire(LINES[0]), 0).is_none());
+        assert!(Likeness::default().recognise(&[0; 100], 0).is_none());
     }
 }

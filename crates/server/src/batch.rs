@@ -13,7 +13,7 @@ use tollgate_engine::registry::{Entry, Recent};
 use tollgate_engine::transaction::ABORTED_BECAUSE;
 use tollgate_limits::Micros;
 use tollgate_resp::{Args, BUFFER_BYTES_MAX, Likeness, OwnedArgs, Parser, ProtocolError, Span, Step};
-use tollgate_store::Located;
+use tollgate_store::{Located, Wide, Work};
 
 /// The most commands of a batch: enough for the misses to overlap, few enough that what was fetched is still in the
 /// cache when its turn comes.
@@ -124,7 +124,6 @@ pub enum Stop {
 }
 
 /// Parsed commands, reused from read to read.
-#[derive(Default)]
 pub struct Batch {
     /// Where the arguments lie.
     pub spans: Vec<Span>,
@@ -137,6 +136,24 @@ pub struct Batch {
     refusals: Vec<String>,
     recent: Recent,
     habit: Habit,
+    wide: Option<Wide>,
+}
+
+impl Default for Batch {
+    /// Holds nothing.
+    fn default() -> Batch {
+        Batch {
+            spans: Vec::new(),
+            items: Vec::new(),
+            commands: 0,
+            plain_calls: Vec::new(),
+            owned: Vec::new(),
+            refusals: Vec::new(),
+            recent: Recent::default(),
+            habit: Habit::default(),
+            wide: Wide::detect(),
+        }
+    }
 }
 
 impl Batch {
@@ -217,24 +234,29 @@ impl Batch {
 
     /// Adds a row of the plain calls that `buffer` goes on with from `start`, `room` at most, and gives the end of the
     /// last of them.
-    #[inline(never)]
     fn add_row(&mut self, dispatcher: &Dispatcher, buffer: &[u8], start: usize, room: usize) -> usize {
-        let Batch { plain_calls, habit, .. } = self;
-        let Ok(mut next) = u32::try_from(start) else { return start };
-        let first = plain_calls.len();
-        for _ in 0..room {
-            let Some(alike) = habit.likeness.recognise(buffer, next) else { break };
-            next = alike.end;
-            let (core, at) = dispatcher.locate(alike.key.of(buffer));
-            plain_calls.push(PlainCall { at, core, key: alike.key });
-        }
-        let end = plain_calls.len();
-        if end > first {
-            self.commands += end - first;
-            self.items.push(Item::row(first..end));
+        let first = self.plain_calls.len();
+        let (likeness, calls) = (&mut self.habit.likeness, &mut self.plain_calls);
+        let end = match self.wide {
+            Some(wide) => wide.run(Recognise {
+                likeness,
+                calls,
+                buffer,
+                start,
+                room,
+                locate: |key: &[u8]| dispatcher.locate_wide(wide, key),
+            }),
+            None => {
+                Recognise { likeness, calls, buffer, start, room, locate: |key: &[u8]| dispatcher.locate(key) }.run()
+            }
+        };
+        let calls = self.plain_calls.len();
+        if calls > first {
+            self.commands += calls - first;
+            self.items.push(Item::row(first..calls));
             self.habit.next_pause = 0;
         }
-        usize_of(next)
+        end
     }
 
     /// Adds the commands that `buffer` goes on with from `start` and that are as the habit is, `room` at most, and gives
@@ -329,6 +351,32 @@ impl Batch {
         self.items.push(item);
         self.commands += 1;
         ends
+    }
+}
+
+/// Reads plain calls from `start` on, `room` at most; gives the end of the last of them.
+struct Recognise<'a, Locate> {
+    likeness: &'a mut Likeness,
+    calls: &'a mut Vec<PlainCall>,
+    buffer: &'a [u8],
+    start: usize,
+    room: usize,
+    locate: Locate,
+}
+
+impl<Locate: Fn(&[u8]) -> (u16, Located)> Work for Recognise<'_, Locate> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        let Ok(mut next) = u32::try_from(self.start) else { return self.start };
+        for _ in 0..self.room {
+            let Some(alike) = self.likeness.recognise(self.buffer, next) else { break };
+            next = alike.end;
+            let (core, at) = (self.locate)(alike.key.of(self.buffer));
+            self.calls.push(PlainCall { at, core, key: alike.key });
+        }
+        usize_of(next)
     }
 }
 

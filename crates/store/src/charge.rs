@@ -60,8 +60,9 @@ pub struct Spell {
     limit: u64,
     window: Window,
     cost: u64,
-    /// The number of the policy among those that records are kept under, once a record was found to be.
-    number: Option<u32>,
+    /// The number of the policy among those that records are kept under, once a record was found to be; above all
+    /// numbers before.
+    number: u64,
 }
 
 impl Spell {
@@ -69,7 +70,7 @@ impl Spell {
     #[inline(always)]
     pub fn of(ask: &Ask) -> Option<Spell> {
         let Ask { policy: Policy::Slide { limit, window }, cost, mode: Mode::Charge } = *ask else { return None };
-        Some(Spell { limit, window, cost, number: None })
+        Some(Spell { limit, window, cost, number: u64::MAX })
     }
 }
 
@@ -106,12 +107,12 @@ impl Records {
             return None;
         }
         let number = header.policy();
-        if spell.number != Some(number) {
+        if spell.number != u64::from(number) {
             let Policy::Slide { limit, window } = *self.policies.get(number) else { return None };
             if limit != spell.limit || window != spell.window {
                 return None;
             }
-            spell.number = Some(number);
+            spell.number = u64::from(number);
         }
         let decision = charge_slide(state, spell.limit, spell.window, spell.cost, now)?;
         *header_word = header.dirty().0;

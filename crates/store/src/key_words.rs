@@ -10,14 +10,14 @@ const SHORT_BYTES_MAX: usize = 64;
 /// Whether `words` begin with `key`, padded with zeros to a whole word.
 #[inline(always)]
 pub(crate) fn are_of(words: &[u64], key: &[u8]) -> bool {
-    if key.len() > SHORT_BYTES_MAX {
-        return bytemuck::cast_slice(words).starts_with(key);
-    }
     // The usual length, without a loop.
     if let ([first, second, third, ..], Some(whole), 17..=24) = (words, key.first_chunk::<16>(), key.len()) {
         let asked = u128::from_le_bytes(*whole);
         let stored = u128::from(u64::from_le(*first)) | u128::from(u64::from_le(*second)) << 64;
         return stored == asked && u64::from_le(*third) == last_word(key);
+    }
+    if key.len() > SHORT_BYTES_MAX {
+        return bytemuck::cast_slice(words).starts_with(key);
     }
     let (whole, _) = key.as_chunks::<8>();
     let Some((stored, rest)) = words.split_at_checked(whole.len()) else { return false };

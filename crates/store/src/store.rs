@@ -135,7 +135,7 @@ impl Store {
 
     /// The hasher that locates keys for this store and for every other of the same seed.
     pub fn hasher(&self) -> Hasher {
-        self.records.hasher
+        self.records.hasher.clone()
     }
 
     /// The record of `key`. One that has expired is freed and is none.
