@@ -95,6 +95,11 @@ impl Core {
         }
     }
 
+    /// From here on as on a CPU that has nothing new, for tests of that.
+    pub fn forget_wide(&mut self) {
+        self.wide = None;
+    }
+
     /// The command registry.
     pub fn registry(&self) -> &'static Registry {
         self.registry

@@ -33,6 +33,11 @@ impl Plain {
         self.entry
     }
 
+    /// The limit that is asked about.
+    pub fn policy(&self) -> &Policy {
+        &self.ask.policy
+    }
+
     /// What is the same in all calls like this one. `None` if it is none that runs in a row.
     pub fn of(entry: &'static Entry, args: Args<'_>) -> Option<Plain> {
         if entry.command.name != "rl.slide" || args.len() != 4 {

@@ -400,6 +400,7 @@ fn usize_of(index: u32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tollgate_limits::Policy;
     use tollgate_resp::RequestLimits;
     use tollgate_store::Hasher;
 
@@ -447,6 +448,79 @@ mod tests {
                     batch.items[6..7].iter().map(|item| batch.args(buffer, item).iter().collect()).collect();
                 assert_eq!(quoted, [[&b"RL.SLIDE"[..], b"a b", b"5", b"60"]]);
                 assert!(batch.refusal(&batch.items[7]).contains("'a b'"), "{}", batch.refusal(&batch.items[7]));
+            }
+        }
+    }
+
+    /// A call: the row of the table, the core, where the key lies, the policy of a plain call, and the key or all
+    /// arguments.
+    type Flat = (&'static str, Way, Located, Option<Policy>, Vec<Vec<u8>>);
+
+    /// What a batch would run, call by call.
+    fn flattened(batch: &Batch, buffer: &[u8]) -> Vec<Flat> {
+        let mut calls: Vec<Flat> = Vec::new();
+        for item in &batch.items {
+            match (batch.row(buffer, item, 0), item.ready()) {
+                (Some(row), None) => calls.extend(row.calls.iter().map(|call| {
+                    let key = vec![call.key.of(buffer).to_vec()];
+                    (row.plain.entry().command.name, Way::To(call.core), call.at, Some(*row.plain.policy()), key)
+                })),
+                (None, Some(ready)) => {
+                    let args = batch.args(buffer, item);
+                    let policy = Plain::of(ready.entry, args).map(|plain| *plain.policy());
+                    let all = args.iter().map(<[u8]>::to_vec);
+                    let arguments = if policy.is_some() { all.skip(1).take(1).collect() } else { all.collect() };
+                    calls.push((ready.entry.command.name, ready.way, ready.at, policy, arguments));
+                }
+                (None, None) => calls.push(("refused", Way::Here, Located { slot: 0, hash: 0 }, None, Vec::new())),
+                (Some(_), Some(_)) => panic!("a row is no command"),
+            }
+        }
+        calls
+    }
+
+    /// Whatever the commands, and wherever the reads are cut: rows are the calls that would be run without them.
+    #[test]
+    fn rows_are_calls_like_any_others() {
+        let plain = |number: usize| format!("RL.SLIDE {}{number} 100 60", "key:".repeat(number % 24));
+        let others =
+            ["PING", "RL.TOKEN a 5 1", "GET a", "RL.SLIDE a 5 60", "NO.SUCH a", "RL.SLIDE", "RL.SLIDE a 100 60"];
+        let dispatcher = Dispatcher::new(Hasher::new([1, 2, 3, 4]), 4);
+        for step in 1..12usize {
+            let lines: Vec<String> = (0..300)
+                .map(|number| match number % step {
+                    0 => others[number / step % others.len()].to_owned(),
+                    _ => plain(number),
+                })
+                .collect();
+            let text: String = lines.iter().map(|line| on_the_wire(line)).collect();
+            let buffer = text.as_bytes();
+            let run = |makes_rows: bool, read_bytes: usize, commands_max: usize| {
+                let (mut batch, mut parser) = (Batch::default(), Parser::new(RequestLimits::AUTHENTICATED));
+                let (mut calls, mut rows, mut start) = (Vec::new(), 0, 0);
+                batch.wide = batch.wide.filter(|_| step % 2 == 0);
+                for end in (0..buffer.len()).step_by(read_bytes).skip(1).chain([buffer.len()]) {
+                    loop {
+                        let read = &buffer[..end];
+                        let stop = batch.fill(&mut parser, &dispatcher, read, &mut start, commands_max, makes_rows);
+                        let of_batch = flattened(&batch, read);
+                        assert_eq!(of_batch.len(), batch.commands);
+                        rows += batch.items.iter().filter(|item| item.is_row()).count();
+                        calls.extend(of_batch);
+                        if stop != Stop::Full {
+                            break;
+                        }
+                    }
+                }
+                assert_eq!(start, buffer.len());
+                (calls, rows)
+            };
+            let (expected, no_rows) = run(false, buffer.len(), BATCH_COMMANDS_MAX);
+            assert_eq!((expected.len(), no_rows), (300, 0), "step {step}");
+            for (read_bytes, commands_max) in [(buffer.len(), 64), (1_000, 64), (97, 5), (16_384, 1)] {
+                let (calls, rows) = run(true, read_bytes, commands_max);
+                assert_eq!(calls, expected, "step {step}, reads of {read_bytes} bytes");
+                assert!(rows > 0 || step == 1, "step {step}");
             }
         }
     }
