@@ -177,7 +177,7 @@ impl Batch {
         // Beyond, spans could not point into it; the parser says what is to be said about such a buffer.
         let is_bounded = u32::try_from(buffer.len()).is_ok_and(|bytes| bytes <= BUFFER_BYTES_MAX);
         while self.commands < commands_max {
-            if is_bounded && parser.takes_short() {
+            if is_bounded && self.habit.entry.is_some() && parser.takes_short() {
                 let room = commands_max - self.commands;
                 *start = match makes_rows && self.habit.plain.is_some() {
                     true => self.add_row(dispatcher, buffer, *start, room),
