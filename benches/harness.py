@@ -242,6 +242,14 @@ def find_program(name):
     return found
 
 
+def own_program(name):
+    """A program of benches/programs, or a failure that says how it is built."""
+    path = os.path.join(os.path.dirname(default_tollgate()), name)
+    if not os.access(path, os.X_OK):
+        raise Failure(f"{path} is not there: build it with cargo build --release -p tollgate-bench-programs")
+    return path
+
+
 def free_port():
     """A port on loopback that nobody has at the moment."""
     with socket.socket() as probe:
@@ -307,6 +315,13 @@ def bar_cell(found, bar):
     if found is None:
         return f"at most {bar:.3g}"
     return f"at most {bar:.3g}: {'kept' if found[0] <= bar else 'missed'}"
+
+
+def limit_cell(value, bar, unit=""):
+    """A bar on a plain figure and whether it is kept."""
+    if bar is None:
+        return ""
+    return f"at most {bar:,}{' ' if unit else ''}{unit}: {'kept' if value <= bar else 'missed'}"
 
 
 def table(header, rows):
