@@ -173,6 +173,8 @@ class Run:
         parser.add_argument("--client", help="the load generator's command [<tollgate> bench]")
         add_peer_options(parser)
         parser.add_argument("--subjects", help="only these, separated by commas")
+        parser.add_argument("--rows", type=pathlib.Path, metavar="FOLDER",
+                            help="where raw rows go [benches/runs; its folder tmp with --quick]")
         parser.add_argument("--seconds-max", type=int, default=seconds_max, help="the script ends after this time")
         if add_options:
             add_options(parser)
@@ -229,7 +231,7 @@ class Run:
 
     def keep(self, row):
         """Appends a raw row to the file of this run, after the machine's facts."""
-        folder = RUNS / "tmp" if self.options.quick else RUNS
+        folder = self.options.rows or rows_folder(self.options.quick)
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.started:%Y-%m-%d}-{self.name}.jsonl"
         with path.open("a") as file:
@@ -242,6 +244,21 @@ class Run:
     def heading(self):
         """The command that makes the table below it."""
         return f"```sh\n{self.reproduce}\n```\n"
+
+
+def rows_folder(quick):
+    """Where raw rows go if nobody says otherwise."""
+    return RUNS / "tmp" if quick else RUNS
+
+
+def latest_rows(folder, name):
+    """The rows of a script's latest run, the machine's facts first. A file holds the runs of a day, one after another."""
+    files = sorted(folder.glob(f"????-??-??-{name}.jsonl"))
+    if not files:
+        raise Failure(f"no rows of benches/{name} in {folder}: run it first")
+    rows = [json.loads(line) for line in files[-1].read_text().splitlines()]
+    start = max((place for place, row in enumerate(rows) if "started" in row), default=0)
+    return rows[start:]
 
 
 def add_peer_options(parser):
