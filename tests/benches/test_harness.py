@@ -105,6 +105,23 @@ def test_an_option_with_a_list_has_the_type_of_what_there_is(script):
         peers.chosen("x", (1, 16), "pipelines")
 
 
+def test_the_worst_step_counts_after_the_median_of_rounds(script):
+    latency = script("latency")
+    growth = object.__new__(latency.Growth)
+    growth.steps, growth.pipeline, growth.rate = 2, 16, 1_000
+    rounds = {("tollgate", 0): [900, 100, 110], ("tollgate", 1): [150, 160, 5_000], ("echo", 0): [90, 100, 95]}
+    rounds["echo", 1] = [60, 50, 55]
+    growth.rows = {
+        step: [{"p999_us": value, "client_kept_schedule": value != 5_000} for value in values]
+        for step, values in rounds.items()
+    }
+    assert growth.excess() == [15, 105]
+    assert latency.bar_row(growth)[1:] == ["60", "105", "at most 2,000 us: kept", "1 of 12"]
+    assert growth.median("echo", 0, "max_us") is None
+    growth.rows["echo", 0] = [{"latency": {"max_us": 7.0}}]
+    assert growth.median("echo", 0, "max_us") == 7.0
+
+
 def test_capacity_is_reckoned_from_medians(script):
     capacity = script("capacity")
     rows = [
