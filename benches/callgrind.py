@@ -42,8 +42,8 @@ def count(run, subject, command, pipeline, calls, flags=(), facts=None):
 def profile(run, subject, command, pipeline, calls, flags=(), facts=None):
     """The file that callgrind writes about a server that answered `calls` calls.
 
-    At the turn of a minute windows of 60 s begin anew, and RL.TOP counts for a while every call: a run that meets one is
-    thrown away, unless it takes so long that each does.
+    At the turn of a minute windows of 60 s begin anew, and RL.TOP counts for a while every call: a run that meets one
+    is thrown away, unless it takes so long that each does.
     """
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "callgrind.out"

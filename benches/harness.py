@@ -252,7 +252,7 @@ def rows_folder(quick):
 
 
 def latest_rows(folder, name):
-    """The rows of a script's latest run, the machine's facts first. A file holds the runs of a day, one after another."""
+    """The rows of a script's latest run, the machine's facts first. A file holds the runs of a day."""
     files = sorted(folder.glob(f"????-??-??-{name}.jsonl"))
     if not files:
         raise Failure(f"no rows of benches/{name} in {folder}: run it first")

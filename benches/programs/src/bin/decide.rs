@@ -6,6 +6,10 @@
 //! the output buffer. `turn_ns_per_call` adds what lies between that write and the next read: the connection's turn
 //! in its runtime, with a look at the (empty) event queue. The client's own work is in neither: it renders a batch
 //! while the clock stands, which leaves the bytes in the cache as a read from a socket does.
+//!
+//! `floor_ns_per_call` is what the machine takes for the memory alone: two cache lines a call, at random places of as
+//! many bytes as the keys' bytes lie in, nothing waiting for anything else. No store that keeps an index and records
+//! apart can be below it.
 
 use clap::Parser;
 use serde_json::json;
@@ -19,6 +23,10 @@ const PREFIX: &str = "rl:key:";
 const KEY_BYTES: usize = 24;
 const LIMIT: &str = "10000";
 const WINDOW: &str = "3600";
+/// About what a key takes in memory, index and record together.
+const BYTES_A_KEY: usize = 60;
+/// Rounds of the floor's measurement.
+const FLOOR_ROUNDS: u32 = 101;
 /// How each reply must begin: the call is admitted.
 const ADMITTED: &[u8] = b"*5\r\n:1\r\n:10000\r\n:";
 
@@ -31,11 +39,11 @@ struct Arguments {
     /// Calls of a batch (1 to 200)
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=200))]
     batch: u32,
-    /// Batches of a round
-    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Batches of a round: few, so that what else the machine does falls into few rounds
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     batches: u32,
     /// Rounds for each number of keys
-    #[arg(long, default_value_t = 101, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 1001, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Run on this CPU only
     #[arg(long)]
@@ -184,6 +192,7 @@ impl Driver {
     }
 
     fn report(&mut self) {
+        let floor = floor_ns(self.keys(), self.arguments.batch, self.arguments.batches, &mut self.random);
         let rounds = std::mem::take(&mut self.rounds);
         let [median, p10, p90] = [0.5, 0.1, 0.9].map(|part| quantile(rounds.iter().map(|round| round.0), part));
         let turn = quantile(rounds.iter().map(|round| round.1), 0.5);
@@ -192,7 +201,7 @@ impl Driver {
             "keys": self.keys(), "key_bytes": KEY_BYTES, "batch": self.arguments.batch, "rounds": rounds.len(),
             "calls_per_round": u64::from(self.arguments.batch) * u64::from(self.arguments.batches),
             "ns_per_call": rounded(median), "ns_per_call_p10": rounded(p10), "ns_per_call_p90": rounded(p90),
-            "turn_ns_per_call": rounded(turn),
+            "turn_ns_per_call": rounded(turn), "floor_ns_per_call": rounded(floor),
         });
         println!("{line}");
     }
@@ -245,6 +254,33 @@ fn below(state: &mut u64, count: u32) -> u32 {
     *state ^= *state >> 7;
     *state ^= *state << 17;
     u32::try_from(((*state >> 32) * u64::from(count)) >> 32).unwrap_or(0)
+}
+
+/// Nanoseconds that two random reads of as much memory as `keys` take cost, in batches of `batch` pairs: the median over
+/// some rounds.
+fn floor_ns(keys: u32, batch: u32, batches: u32, random: &mut u64) -> f64 {
+    let bytes = usize::try_from(keys).unwrap_or(usize::MAX).saturating_mul(BYTES_A_KEY);
+    let words = vec![1_u64; bytes.div_ceil(size_of::<u64>()).max(1)];
+    let count = u32::try_from(words.len()).unwrap_or(u32::MAX);
+    let mut places = Vec::new();
+    let mut rounds = Vec::new();
+    for _ in 0..FLOOR_ROUNDS {
+        let mut time = Duration::ZERO;
+        let mut sum = 0_u64;
+        for _ in 0..batches {
+            places.clear();
+            places.extend((0..2 * batch).map(|_| usize::try_from(below(random, count)).unwrap_or(0)));
+            let begun = Instant::now();
+            for place in &places {
+                sum = sum.wrapping_add(words.get(*place).copied().unwrap_or(0));
+            }
+            // What nobody uses, the compiler does not read.
+            sum = std::hint::black_box(sum);
+            time += begun.elapsed();
+        }
+        rounds.push(time.as_secs_f64() * 1e9 / (f64::from(batch) * f64::from(batches)));
+    }
+    quantile(rounds.into_iter(), 0.5)
 }
 
 /// The value that `part` of the values lie below, by nearest rank.
