@@ -256,8 +256,8 @@ fn below(state: &mut u64, count: u32) -> u32 {
     u32::try_from(((*state >> 32) * u64::from(count)) >> 32).unwrap_or(0)
 }
 
-/// Nanoseconds that two random reads of as much memory as `keys` take cost, in batches of `batch` pairs: the median over
-/// some rounds.
+/// Nanoseconds that two random reads of as much memory as `keys` take cost, in batches of `batch` pairs: the median
+/// over some rounds.
 fn floor_ns(keys: u32, batch: u32, batches: u32, random: &mut u64) -> f64 {
     let bytes = usize::try_from(keys).unwrap_or(usize::MAX).saturating_mul(BYTES_A_KEY);
     let words = vec![1_u64; bytes.div_ceil(size_of::<u64>()).max(1)];
