@@ -11,6 +11,7 @@ use tollgate_engine::client_state::ClientState;
 use tollgate_engine::parcel::Parcel;
 use tollgate_engine::session::{Client as Person, Session};
 use tollgate_limits::Micros;
+use tollgate_limits::Policy;
 use tollgate_resp::{Args, Protocol, Span};
 
 /// One request of a batch.
@@ -69,6 +70,8 @@ pub struct Outgoing {
     pub notes: Vec<Note>,
     /// Where in the batch its reply belongs.
     pub places: Vec<usize>,
+    /// The limit of the plain calls among them that go in rows.
+    pub policy: Option<Policy>,
 }
 
 /// What a connection waits for.

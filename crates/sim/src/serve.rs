@@ -16,7 +16,8 @@ use tollgate_engine::all::BUSY;
 use tollgate_engine::call::Call;
 use tollgate_engine::dispatch::{Ready, Way as Route};
 use tollgate_engine::parcel::{NewJob, Task};
-use tollgate_resp::{Protocol, Reply};
+use tollgate_engine::plain::{Plain, PlainCall};
+use tollgate_resp::{Protocol, Reply, Span};
 
 /// How long a connection waits for room in a lane before it answers BUSY, in microseconds.
 const PATIENCE_MICROS: u64 = 10_000;
@@ -128,12 +129,21 @@ impl World {
         bytes
     }
 
-    /// Keeps a command for another core until all before the next barrier are known.
+    /// Keeps a command for another core until all before the next barrier are known: a plain call as one of a row, if
+    /// it is of the same limit as others that the message carries.
     fn put_aside(&mut self, number: usize, core: usize, asked: &Asked, ready: &Ready) {
         let Some(client) = self.clients.get_mut(number) else { return };
         let outgoing = client.outgoing.entry(core).or_default();
         let job = NewJob { entry: ready.entry, task: Task::Run, at: ready.at, protocol: Protocol::Resp2, cargo: None };
-        outgoing.parcel.push(job, asked.words.args().iter());
+        let args = asked.words.args();
+        match Plain::of(ready.entry, args) {
+            Some(plain) if outgoing.policy.get_or_insert(*plain.policy()) == plain.policy() => {
+                let call =
+                    PlainCall { at: ready.at, core: u16::try_from(core).unwrap_or(u16::MAX), key: Span::default() };
+                outgoing.parcel.push_plain(&plain, &call, args.get(1).unwrap_or_default(), Protocol::Resp2);
+            }
+            _ => _ = outgoing.parcel.push(job, args.iter()),
+        }
         outgoing.notes.push(whole_note(asked));
         outgoing.places.push(client.next);
         client.next += 1;

@@ -75,7 +75,7 @@ impl World {
     }
 
     fn begin_all(&mut self, number: usize, own: usize, asked: &Asked, ready: &Ready) -> Flow {
-        let (settings, hasher) = (self.settings.clone(), *self.dispatcher.hasher());
+        let (settings, hasher) = (self.settings.clone(), self.dispatcher.hasher().clone());
         let mut plan = match AllPlan::new(&settings, &hasher, self.plan.cores, asked.words.args()) {
             Ok(plan) => plan,
             Err(failure) => {
@@ -208,7 +208,7 @@ impl World {
             Task::Part => Duty::Part,
             Task::Charge => Duty::Charge,
             // Its workload has no command that takes these.
-            Task::Step(_) | Task::Watch | Task::Guard => Duty::Part,
+            Task::Step(_) | Task::Watch | Task::Guard | Task::Row => Duty::Part,
             Task::Undo => Duty::Undo,
         };
         let mut parcel = Box::new(Parcel::default());

@@ -66,7 +66,7 @@ fn call(store: &mut Store, at: Located, key: &Key, policy: &Policy) {
     }
 }
 
-fn batch(store: &mut Store, hasher: Hasher, numbers: &mut Numbers, bound: u64, size: usize, policy: &Policy) {
+fn batch(store: &mut Store, hasher: &Hasher, numbers: &mut Numbers, bound: u64, size: usize, policy: &Policy) {
     let mut keys = [([0u8; KEY_BYTES], Located { slot: 0, hash: 0 }); 64];
     for (key_of, at) in keys.iter_mut().take(size) {
         *key_of = key(numbers.below(bound));
@@ -92,7 +92,7 @@ fn calls(criterion: &mut Criterion) {
             let mut numbers = Numbers(1);
             group.throughput(Throughput::Elements(size as u64));
             group.bench_function(BenchmarkId::new("hit", size), |bencher| {
-                bencher.iter(|| batch(&mut store, hasher, &mut numbers, held, size, &policy));
+                bencher.iter(|| batch(&mut store, &hasher, &mut numbers, held, size, &policy));
             });
         }
         group.throughput(Throughput::Elements(1));
