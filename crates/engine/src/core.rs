@@ -16,7 +16,7 @@ use crate::{call::Call, effect::Effect};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use tollgate_limits::{Ask, Decision, Micros, Mode};
+use tollgate_limits::{Algorithm, Ask, Decision, Micros, Mode};
 use tollgate_resp::Reply;
 use tollgate_store::{ChargeError, Charged, Located, Store, StoreConfig, Watch, Wide};
 
@@ -225,6 +225,18 @@ impl Core {
             self.top.count_denied(at, key);
         }
         Ok(decision)
+    }
+
+    /// Counts what a call that asks to be admitted came to, decided in place and counted before if it was due among the
+    /// busiest keys.
+    pub(crate) fn count_settled(&mut self, algorithm: Algorithm, at: Located, key: &[u8], decision: &Decision) {
+        let is_allowed = decision.allowed > 0;
+        self.counters.keyspace_hits.add(1);
+        self.counters.decided(algorithm, is_allowed);
+        if !is_allowed && self.top.is_watched() {
+            self.top.count_denied(at, key);
+        }
+        self.top.pass();
     }
 
     /// Counts what a call came to.

@@ -7,27 +7,14 @@ use crate::policy_memo::{PolicyMemo, Words};
 use crate::settings::Settings;
 use tollgate_limits::{Algorithm, Ask, Decision, Mode, Policy, Retry, parse_amount, parse_rate, parse_window};
 use tollgate_resp::{Args, Reply, printable};
+use tollgate_store::Settled;
 
 /// RL.SLIDE.
 ///
 /// The common call is answered in one pass, in line: plain, under a policy that was named before, on a key that is
 /// there, and admitted.
 pub fn slide(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
-    if core.top.is_due() {
-        count_plain(core, call);
-    }
-    let Some(ask) = recall_plain(&core.memo, Algorithm::Slide, call.args) else {
-        return read_and_run(core, Algorithm::Slide, call, reply);
-    };
-    match core.store.charge_common(call.at, call.key(), ask, call.now) {
-        Some(admitted) => {
-            core.counters.keyspace_hits.add(1);
-            core.counters.decided(Algorithm::Slide, true);
-            core.top.pass_counted();
-            reply.admitted(admitted.limit, admitted.remaining, admitted.reset_ms);
-        }
-        None => run_recalled(core, *ask, call, reply),
-    }
+    run(core, Algorithm::Slide, call, reply);
 }
 
 /// Counts a call among the busiest keys before it runs, so that the common way carries nothing along for that.
@@ -59,10 +46,26 @@ pub fn leak(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
     run(core, Algorithm::Leak, call, reply);
 }
 
+#[inline(always)]
 fn run(core: &mut Core, algorithm: Algorithm, call: &Call<'_>, reply: &mut Reply<'_>) {
-    match recall_plain(&core.memo, algorithm, call.args) {
-        Some(ask) => run_recalled(core, *ask, call, reply),
-        None => read_and_run(core, algorithm, call, reply),
+    if core.top.is_due() {
+        count_plain(core, call);
+    }
+    let Some(ask) = recall_plain(&core.memo, algorithm, call.args) else {
+        return read_and_run(core, algorithm, call, reply);
+    };
+    match core.store.settle(call.at, call.key(), ask, call.now) {
+        Settled::Admitted(admitted) => {
+            core.counters.keyspace_hits.add(1);
+            core.counters.decided(algorithm, true);
+            core.top.pass_counted();
+            reply.admitted(admitted.limit, admitted.remaining, admitted.reset_ms);
+        }
+        Settled::Decided(decision) => {
+            core.count_settled(algorithm, call.at, call.key(), &decision);
+            reply.five(five(&decision));
+        }
+        Settled::Not => run_recalled(core, *ask, call, reply),
     }
 }
 

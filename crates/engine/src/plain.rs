@@ -1,29 +1,29 @@
-//! Plain calls in a row: RL.SLIDE by one client under one limit, for one key after another.
+//! Plain calls in a row: one limit (SLIDE, FIXED, TOKEN or LEAK) that a client asks about for one key after another.
 //!
 //! The problem: what a command costs beside its decision (finding its row, its policy and its way, counting it, making
 //! a reply from nothing) is several times the decision. The idea: where many calls follow each other that differ in
 //! their keys alone, all of that is found out once, and the records of all of them are loaded before the first is
-//! decided. What is not common (a new key, a denied call) is run as it is everywhere.
+//! decided. What is not common (a new key, one kept under another limit) is run as it is everywhere.
 //!
 //! **Invariant:** a row of plain calls has the replies, the effects and the counts of the same calls one by one.
 
 use crate::core::Core;
-use crate::limit_commands::answer;
+use crate::limit_commands::{answer, five};
 use crate::registry::Entry;
-use tollgate_limits::{Algorithm, Ask, Micros, Mode, Policy, parse_amount, parse_window};
+use tollgate_limits::{Ask, Micros, Mode, Policy, parse_amount, parse_rate, parse_window};
 use tollgate_resp::{Admitted, Args, Protocol, Replies, Reply, Span};
-use tollgate_store::{Located, Sighting, Spell, Work};
+use tollgate_store::{Located, Settled, Sighting, Spell, Work};
 
 /// The most calls of a row: as many as a batch has commands.
 pub const ROW_CALLS_MAX: usize = 64;
 
-/// A plain call on a SLIDE, but for its key.
+/// A plain call on a limit, but for its key.
 #[derive(Clone, Debug)]
 pub struct Plain {
     entry: &'static Entry,
     ask: Ask,
     spell: Spell,
-    /// What a reply begins with.
+    /// What the reply of a SLIDE that admits begins with.
     admitted: Admitted,
 }
 
@@ -40,11 +40,19 @@ impl Plain {
 
     /// What is the same in all calls like this one. `None` if it is none that runs in a row.
     pub fn of(entry: &'static Entry, args: Args<'_>) -> Option<Plain> {
-        if entry.command.name != "rl.slide" || args.len() != 4 {
+        if args.len() != 4 {
             return None;
         }
-        let (limit, window) = (parse_amount(args.get(2)?).ok()?, parse_window(args.get(3)?).ok()?);
-        let policy = Policy::Slide { limit, window };
+        let limit = parse_amount(args.get(2)?).ok()?;
+        let window = || parse_window(args.get(3)?).ok();
+        let rate = || parse_rate(args.get(3)?).ok();
+        let policy = match entry.command.name {
+            "rl.slide" => Policy::Slide { limit, window: window()? },
+            "rl.fixed" => Policy::Fixed { limit, window: window()? },
+            "rl.token" => Policy::Token { capacity: limit, rate: rate()? },
+            "rl.leak" => Policy::Leak { capacity: limit, rate: rate()? },
+            _ => return None,
+        };
         let ask = Ask { policy, cost: 1, mode: Mode::Charge };
         Some(Plain { entry, ask, spell: Spell::of(&ask)?, admitted: Admitted::under(limit) })
     }
@@ -126,29 +134,41 @@ impl Core {
             }
         }
         let mut replies = Replies::begin(out, calls.len());
-        let (mut spell, mut done, mut gone) = (plain.spell, calls.len(), 0);
+        let (algorithm, mut spell, mut done) = (plain.ask.policy.algorithm(), plain.spell, calls.len());
+        let (mut elsewhere, mut otherwise) = (0, 0);
         for (place, (call, sighting)) in calls.iter().zip(&sightings).enumerate() {
             let key = call.key.of(buffer);
             if call.core == self.index {
                 if self.top.is_due() {
                     self.top.count(call.at, key, now);
                 }
-                let Some(decision) = self.store.charge_sighted(*sighting, key, &mut spell, now) else {
-                    done = place;
-                    break;
+                let end = match self.store.settle_sighted(*sighting, key, &mut spell, now) {
+                    Settled::Admitted(decision) => {
+                        self.top.pass_counted();
+                        replies.push(&plain.admitted, decision.remaining, decision.reset_ms)
+                    }
+                    Settled::Decided(decision) => {
+                        otherwise += 1;
+                        self.count_settled(algorithm, call.at, key, &decision);
+                        replies.push_five(five(&decision))
+                    }
+                    Settled::Not => {
+                        done = place;
+                        break;
+                    }
                 };
-                self.top.pass_counted();
-                order.answered(replies.push(&plain.admitted, decision.remaining, decision.reset_ms));
+                order.answered(end);
             } else {
                 order.elsewhere(call, key, replies.end());
-                gone += 1;
+                elsewhere += 1;
             }
         }
         replies.finish();
-        let admitted = u64::try_from(done).unwrap_or(0).saturating_sub(gone);
-        self.counters.ran_times(plain.entry.index, admitted);
+        let own = u64::try_from(done).unwrap_or(0).saturating_sub(elsewhere);
+        let admitted = own.saturating_sub(otherwise);
+        self.counters.ran_times(plain.entry.index, own);
         self.counters.keyspace_hits.add(admitted);
-        self.counters.admitted(Algorithm::Slide, admitted);
+        self.counters.admitted(algorithm, admitted);
         done
     }
 
@@ -157,6 +177,7 @@ impl Core {
     #[inline(never)]
     fn run_less_plain(&mut self, row: Row<'_>, protocol: Protocol, out: &mut Vec<u8>, order: &mut impl Order) {
         let Row { plain, calls, buffer, now } = row;
+        let algorithm = plain.ask.policy.algorithm();
         for call in calls {
             let key = call.key.of(buffer);
             if call.core != self.index {
@@ -168,18 +189,24 @@ impl Core {
             if self.top.is_due() {
                 self.top.count(call.at, key, now);
             }
-            if let Some(admitted) = self.store.charge_common(call.at, key, &plain.ask, now) {
-                self.top.pass_counted();
-                self.counters.keyspace_hits.add(1);
-                self.counters.admitted(Algorithm::Slide, 1);
-                reply.admitted(admitted.limit, admitted.remaining, admitted.reset_ms);
-                order.answered(out.len());
-                continue;
-            }
-            let decision = self.limit_uncommon(call.at, key, now, &plain.ask);
-            answer(self, decision, &mut reply);
-            if reply.has_error() {
-                self.counters.failed(plain.entry.index, reply.error_code());
+            match self.store.settle(call.at, key, &plain.ask, now) {
+                Settled::Admitted(admitted) => {
+                    self.top.pass_counted();
+                    self.counters.keyspace_hits.add(1);
+                    self.counters.admitted(algorithm, 1);
+                    reply.admitted(admitted.limit, admitted.remaining, admitted.reset_ms);
+                }
+                Settled::Decided(decision) => {
+                    self.count_settled(algorithm, call.at, key, &decision);
+                    reply.five(five(&decision));
+                }
+                Settled::Not => {
+                    let decision = self.limit_uncommon(call.at, key, now, &plain.ask);
+                    answer(self, decision, &mut reply);
+                    if reply.has_error() {
+                        self.counters.failed(plain.entry.index, reply.error_code());
+                    }
+                }
             }
             order.answered(out.len());
         }

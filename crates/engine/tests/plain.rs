@@ -38,14 +38,17 @@ impl Order for Sorted<'_> {
     }
 }
 
+/// What is asked: the command and its two numbers.
+type Asked = (&'static str, &'static str, &'static str);
+
 /// The words of a plain call.
-fn words<'a>(key: &'a str, policy: (&'a str, &'a str)) -> [&'a [u8]; 4] {
-    [b"RL.SLIDE", key.as_bytes(), policy.0.as_bytes(), policy.1.as_bytes()]
+fn words(key: &str, (name, first, second): Asked) -> [&[u8]; 4] {
+    [name, key, first, second].map(str::as_bytes)
 }
 
 /// Runs a row that came to core 0, as a connection there does.
-fn as_row(node: &mut Node, keys: &[&str], policy: (&str, &str)) -> Vec<Vec<u8>> {
-    let (buffer, spans) = packed(&words("k", policy));
+fn as_row(node: &mut Node, keys: &[&str], asked: Asked) -> Vec<Vec<u8>> {
+    let (buffer, spans) = packed(&words("k", asked));
     let args = Args::new(&buffer, &spans);
     let entry = node.dispatcher.prepare(args).expect("a good command").entry;
     let plain = Plain::of(entry, args).expect("a plain call");
@@ -78,7 +81,7 @@ fn as_row(node: &mut Node, keys: &[&str], policy: (&str, &str)) -> Vec<Vec<u8>> 
 }
 
 /// Runs the same calls one by one, those of each core in their order.
-fn one_by_one(node: &mut Node, keys: &[&str], policy: (&str, &str)) -> Vec<Vec<u8>> {
+fn one_by_one(node: &mut Node, keys: &[&str], asked: Asked) -> Vec<Vec<u8>> {
     let owners: Vec<usize> = keys.iter().map(|key| usize::from(node.owner(key))).collect();
     for core in 0..node.cores.len() {
         let calls = owners.iter().filter(|owner| **owner == core).count();
@@ -91,7 +94,7 @@ fn one_by_one(node: &mut Node, keys: &[&str], policy: (&str, &str)) -> Vec<Vec<u
     }
     let mut replies = Vec::new();
     for (key, owner) in keys.iter().zip(owners) {
-        let (buffer, spans) = packed(&words(key, policy));
+        let (buffer, spans) = packed(&words(key, asked));
         let args = Args::new(&buffer, &spans);
         let ready = node.dispatcher.prepare(args).expect("a good command");
         let mut out = Vec::new();
@@ -137,8 +140,23 @@ fn keys() -> Vec<String> {
     lengths.chain(alike).chain((0..10).map(|number| format!("{{tag}}{number}"))).collect()
 }
 
-const POLICIES: [(&str, &str); 6] =
-    [("100", "60"), ("3", "1s"), ("5", "1500ms"), ("0", "1h"), ("1000000000000", "1d"), ("100", "1m")];
+const ASKED: [Asked; 14] = [
+    ("RL.SLIDE", "100", "60"),
+    ("RL.SLIDE", "3", "1s"),
+    ("RL.SLIDE", "5", "1500ms"),
+    ("RL.SLIDE", "0", "1h"),
+    ("RL.SLIDE", "1000000000000", "1d"),
+    ("rl.slide", "100", "1m"),
+    ("RL.FIXED", "4", "2s"),
+    ("RL.FIXED", "1000", "1h"),
+    ("RL.TOKEN", "5", "2"),
+    ("RL.TOKEN", "10", "7/11s"),
+    // A bucket that needs more than two words.
+    ("RL.TOKEN", "1000000000000", "0.00000004567891"),
+    ("RL.LEAK", "5", "3"),
+    ("RL.LEAK", "1000", "0.01"),
+    ("RL.LEAK", "0", "1"),
+];
 
 fn history(random: &mut Random, steps: usize, setup: impl Fn() -> Setup, protocol: Protocol) -> Node {
     let keys = keys();
@@ -162,11 +180,11 @@ fn history(random: &mut Random, steps: usize, setup: impl Fn() -> Setup, protoco
         if let Some(line) = line {
             assert_eq!(rows.run(&line), singles.run(&line), "step {step}: {line}");
         }
-        let policy = POLICIES[random.below(POLICIES.len())];
+        let asked = ASKED[random.below(ASKED.len())];
         let some = 1 + random.below(keys.len());
         let calls = 1 + random.below(ROW_CALLS_MAX);
         let row: Vec<&str> = (0..calls).map(|_| keys[random.below(some)].as_str()).collect();
-        assert_eq!(as_row(&mut rows, &row, policy), one_by_one(&mut singles, &row, policy), "step {step}: {policy:?}");
+        assert_eq!(as_row(&mut rows, &row, asked), one_by_one(&mut singles, &row, asked), "step {step}: {asked:?}");
         let passed = [0, MS, 300 * MS, S, 70 * S][random.below(5)];
         rows.now += passed;
         singles.now += passed;
@@ -202,7 +220,7 @@ fn a_row_is_refused_for_memory_where_its_calls_are() {
 }
 
 #[test]
-fn only_a_whole_and_good_slide_is_plain() {
+fn only_a_whole_and_good_limit_is_plain() {
     let mut node = harness::node();
     let mut plain = |line: &str| {
         let line: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
@@ -211,11 +229,12 @@ fn only_a_whole_and_good_slide_is_plain() {
         node.now += 1;
         node.dispatcher.prepare(args).is_ok_and(|ready| Plain::of(ready.entry, args).is_some())
     };
-    for line in ["RL.SLIDE k 100 60", "rl.slide k 0 1ms", "RL.SLIDE k 1000000000000 3650d"] {
+    let good = ["RL.SLIDE k 100 60", "rl.slide k 0 1ms", "RL.FIXED k 100 60", "RL.TOKEN k 5 0.5", "RL.LEAK k 5 1"];
+    for line in good.into_iter().chain(["RL.SLIDE k 1000000000000 3650d"]) {
         assert!(plain(line), "{line}");
     }
     let others = ["RL.SLIDE k 100 60 PEEK", "RL.SLIDE k 100 60 COST 1", "RL.SLIDE k x 60", "RL.SLIDE k 100 0"];
-    for line in others.into_iter().chain(["RL.FIXED k 100 60", "RL.TOKEN k 100 60", "INCR k", "RL.SLIDE k 100"]) {
+    for line in others.into_iter().chain(["RL.LOG k 100 60", "RL.TOKEN k 100 0", "INCR k", "RL.SLIDE k 100"]) {
         assert!(!plain(line), "{line}");
     }
 }

@@ -94,7 +94,7 @@ impl Admitted {
     }
 }
 
-/// Replies to many admitted calls. Room for all of them is made at once, and each is written where it stays.
+/// Replies to many calls on limits. Room for all of them is made at once, and each is written where it stays.
 #[derive(Debug)]
 pub struct Replies<'a> {
     out: &'a mut Vec<u8>,
@@ -130,11 +130,30 @@ impl<'a> Replies<'a> {
         self.end
     }
 
+    /// Writes an array of five integers and gives the end of it.
+    pub fn push_five(&mut self, values: [i64; 5]) -> usize {
+        let place = self.out.get_mut(self.end..).and_then(<[u8]>::first_chunk_mut::<FIVE_BYTES>);
+        match place.and_then(|text| put_five(text, values)) {
+            Some(bytes) => self.end = self.end.wrapping_add(bytes),
+            None => {
+                let mut reply = Vec::new();
+                push_five(&mut reply, values);
+                self.insert(reply);
+            }
+        }
+        self.end
+    }
+
     /// The long way round, for what is rare.
     #[inline(never)]
     fn push_long(&mut self, head: &Admitted, remaining: u64, reset_ms: u64) {
         let mut reply = Vec::new();
         push_admitted(&mut reply, [head.limit, remaining, reset_ms]);
+        self.insert(reply);
+    }
+
+    /// Puts in a reply of any length.
+    fn insert(&mut self, mut reply: Vec<u8>) {
         let room_end = self.end.saturating_add(FIVE_BYTES).min(self.out.len());
         let reply_bytes = reply.len();
         // Room for those behind it must stay.
@@ -405,11 +424,14 @@ mod tests {
         for limit in numbers {
             let (mut row, mut one_by_one) = (b"+OK\r\n".to_vec(), b"+OK\r\n".to_vec());
             let head = Admitted::under(limit);
-            let mut replies = Replies::begin(&mut row, numbers.len() * numbers.len());
+            let mut replies = Replies::begin(&mut row, 2 * numbers.len() * numbers.len());
             for remaining in numbers {
                 for reset in numbers {
                     push_admitted(&mut one_by_one, [limit, remaining, reset]);
                     assert_eq!(replies.push(&head, remaining, reset), one_by_one.len());
+                    let five = [0, 7, -1, reset.cast_signed(), 60_000];
+                    push_five(&mut one_by_one, five);
+                    assert_eq!(replies.push_five(five), one_by_one.len());
                 }
             }
             replies.finish();

@@ -1,21 +1,23 @@
-//! The call that a limiter lives on, in one pass: find the key, decide, write.
+//! The calls that a limiter lives on, in one pass: find the key, decide, write.
 //!
 //! The problem: looking up, reading, deciding and writing one after the other walks from the slot to the record four
-//! times, and hands states and changes about in memory; that costs more than the arithmetic. The idea: the common call
-//! (a SLIDE that exists, is asked for under the policy it is kept under, and is admitted) is decided on the very words
-//! of its record. Whatever is not that call changes nothing there, and takes the long way through the same steps that
-//! everyone else uses.
+//! times, and hands states and changes about in memory; that costs more than the arithmetic. The idea: a call on a key
+//! that is there, under the policy it is kept under, is decided on the very words of its record, where two words are
+//! its state. The commonest of all (a SLIDE, admitted) has arithmetic of its own. Whatever is not such a call changes
+//! nothing there, and takes the long way through the same steps that everyone else uses.
 //!
 //! **Invariant:** both ways give the same answer and leave the same record; a random history compares them.
 
 use crate::index::Entries;
 use crate::key_words;
 use crate::locate::Located;
-use crate::record::{Header, KIND_SLIDE};
+use crate::record::{Header, KIND_FIXED, KIND_LEAK, KIND_SLIDE, KIND_TOKEN};
 use crate::records::Records;
 use crate::slots::Slot;
 use crate::store::{OutOfMemory, Store};
-use tollgate_limits::{Ask, Change, Decision, Micros, Mode, Policy, Window, charge_slide, decide};
+use tollgate_limits::{
+    Ask, Bucket, Change, Decision, Fixed, Micros, Mode, Policy, Slide, StateRef, charge_slide, decide, expires_at,
+};
 
 /// What a call on a limit came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,24 +56,42 @@ impl From<OutOfMemory> for ChargeError {
     }
 }
 
-/// Common calls that follow each other under one policy: what is known of it need not be looked up for each.
+/// Calls in [`Mode::Charge`] that follow each other under one policy: what is known of it need not be looked up for
+/// each.
 #[derive(Clone, Copy, Debug)]
 pub struct Spell {
-    limit: u64,
-    window: Window,
-    cost: u64,
+    ask: Ask,
+    /// The kind of a record that is charged in place.
+    kind: u8,
     /// The number of the policy among those that records are kept under, once a record was found to be; above all
     /// numbers before.
     number: u64,
 }
 
 impl Spell {
-    /// A spell of calls like this one; `None` if it is not one that can be common.
+    /// A spell of calls like this one; `None` if it is none that is ever decided in place.
     #[inline(always)]
     pub fn of(ask: &Ask) -> Option<Spell> {
-        let Ask { policy: Policy::Slide { limit, window }, cost, mode: Mode::Charge } = *ask else { return None };
-        Some(Spell { limit, window, cost, number: u64::MAX })
+        let kind = match (ask.mode, &ask.policy) {
+            (Mode::Charge, Policy::Slide { .. }) => KIND_SLIDE,
+            (Mode::Charge, Policy::Fixed { .. }) => KIND_FIXED,
+            (Mode::Charge, Policy::Token { .. }) => KIND_TOKEN,
+            (Mode::Charge, Policy::Leak { .. }) => KIND_LEAK,
+            _ => return None,
+        };
+        Some(Spell { ask: *ask, kind, number: u64::MAX })
     }
+}
+
+/// What a call came to at the record that was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// It was admitted at once by a SLIDE: what most calls come to.
+    Admitted(Decision),
+    /// It was decided otherwise. The key was there.
+    Decided(Decision),
+    /// It was not decided, and nothing has changed.
+    Not,
 }
 
 /// No record has this number: it would be a block of one word at the very end of all memory.
@@ -96,28 +116,65 @@ impl Records {
         Some(id)
     }
 
-    /// Charges a SLIDE in place if it is the record of `key` and kept under the spell's policy, and if the call is
-    /// common. `None`, and nothing changed, if not.
+    /// Decides a call in place if this is the record of `key`, alive, of two words and kept under the spell's policy.
     #[inline(always)]
-    fn charge(&mut self, id: u32, key: &[u8], spell: &mut Spell, now: Micros) -> Option<Decision> {
+    fn settle(&mut self, id: u32, key: &[u8], spell: &mut Spell, now: Micros) -> Settled {
         let (page, offset) = self.slab.page_mut(id);
-        let ([header_word, state @ ..], key_words) = page[offset..].split_first_chunk_mut::<3>()?;
+        let Some(([header_word, state @ ..], key_words)) = page[offset..].split_first_chunk_mut::<3>() else {
+            return Settled::Not;
+        };
         let header = Header(*header_word);
-        if !header.is_of(KIND_SLIDE, key.len()) || !key_words::are_of(key_words, key) {
-            return None;
+        if !header.is_of(spell.kind, key.len()) || !key_words::are_of(key_words, key) {
+            return Settled::Not;
         }
         let number = header.policy();
         if spell.number != u64::from(number) {
-            let Policy::Slide { limit, window } = *self.policies.get(number) else { return None };
-            if limit != spell.limit || window != spell.window {
-                return None;
+            if *self.policies.get(number) != spell.ask.policy {
+                return Settled::Not;
             }
             spell.number = u64::from(number);
         }
-        let decision = charge_slide(state, spell.limit, spell.window, spell.cost, now)?;
-        *header_word = header.dirty().0;
-        Some(decision)
+        if let Policy::Slide { limit, window } = spell.ask.policy
+            && let Some(decision) = charge_slide(state, limit, window, spell.ask.cost, now)
+        {
+            *header_word = header.dirty().0;
+            return Settled::Admitted(decision);
+        }
+        match decide_in_place(&spell.ask, spell.kind, state, now) {
+            Some((decision, is_changed)) => {
+                if is_changed {
+                    *header_word = header.dirty().0;
+                }
+                Settled::Decided(decision)
+            }
+            None => Settled::Not,
+        }
     }
+}
+
+/// Decides a call on the state of a record that is kept under the very policy of the call, and whether that changed it.
+/// `None`, and nothing changed, for a record that has outlived its time or would need another form.
+#[inline(never)]
+fn decide_in_place(ask: &Ask, kind: u8, words: &mut [u64; 2], now: Micros) -> Option<(Decision, bool)> {
+    let state = match kind {
+        KIND_SLIDE => StateRef::Slide(Slide::unpack(*words)),
+        KIND_FIXED => StateRef::Fixed(Fixed::unpack(*words)),
+        KIND_TOKEN => StateRef::Token(Bucket::unpack(*words)),
+        KIND_LEAK => StateRef::Leak(Bucket::unpack(*words)),
+        _ => return None,
+    };
+    if expires_at(&ask.policy, state) <= now {
+        return None;
+    }
+    let outcome = decide(Some((&ask.policy, state)), ask, now)?;
+    *words = match outcome.change {
+        Change::Keep => return Some((outcome.decision, false)),
+        Change::Slide(_, slide) => slide.pack(),
+        Change::Fixed(_, fixed) => fixed.pack(),
+        Change::Bucket(_, bucket) => bucket.pack()?,
+        Change::Remove | Change::Log(..) => return None,
+    };
+    Some((outcome.decision, true))
 }
 
 impl Store {
@@ -130,25 +187,26 @@ impl Store {
     ///
     /// [`ChargeError::WrongType`] and [`ChargeError::OutOfMemory`].
     pub fn charge(&mut self, at: Located, key: &[u8], ask: &Ask, now: Micros) -> Result<Charged, ChargeError> {
-        if let Some(decision) = self.charge_common(at, key, ask, now) {
-            return Ok(Charged { decision, hit: true });
+        match self.settle(at, key, ask, now) {
+            Settled::Admitted(decision) | Settled::Decided(decision) => Ok(Charged { decision, hit: true }),
+            Settled::Not => self.charge_uncommon(at, key, ask, now),
         }
-        self.charge_uncommon(at, key, ask, now)
     }
 
-    /// Decides the common call, which is always admitted at once. `None`, and nothing changed, for any other:
+    /// Decides a call at the first record that looks like the key's: nearly all calls on keys that are there.
     /// [`Store::charge`] decides all.
     ///
     /// Only the first entry with the right tag is looked at. It is the key's own in all but one of some hundred cases,
     /// and a probe that looks at no record keeps all it needs in registers.
     #[inline(always)]
-    pub fn charge_common(&mut self, at: Located, key: &[u8], ask: &Ask, now: Micros) -> Option<Decision> {
-        let mut spell = Spell::of(ask)?;
-        let slot = self.slots.get_mut(at.slot)?;
-        let id = slot.index.find(at.hash, |_| true)?;
-        let decision = self.records.charge(id, key, &mut spell, now)?;
-        slot.version += 1;
-        Some(decision)
+    pub fn settle(&mut self, at: Located, key: &[u8], ask: &Ask, now: Micros) -> Settled {
+        let Some(mut spell) = Spell::of(ask) else { return Settled::Not };
+        let Some(slot) = self.slots.get_mut(at.slot) else { return Settled::Not };
+        let Some(id) = slot.index.find(at.hash, |_| true) else { return Settled::Not };
+        let settled = self.records.settle(id, key, &mut spell, now);
+        // The version may count more than the changes, but never less.
+        slot.version += u64::from(settled != Settled::Not);
+        settled
     }
 
     /// Sees where the record of a key probably lies, and begins to load it. Changes nothing.
@@ -167,14 +225,14 @@ impl Store {
         Sighting(self.records.sight(slot, at.hash).unwrap_or(NOTHING))
     }
 
-    /// As [`Store::charge_common`], for a key that was sighted to be charged. Between the sighting and this, and since
-    /// the spell began, nothing may have been done to the store but this and sightings.
+    /// As [`Store::settle`], for a key that was sighted to be charged. Between the sighting and this, and since the
+    /// spell began, nothing may have been done to the store but this and sightings.
     #[inline(always)]
-    pub fn charge_sighted(&mut self, seen: Sighting, key: &[u8], spell: &mut Spell, now: Micros) -> Option<Decision> {
-        if seen == Sighting::NONE { None } else { self.records.charge(seen.0, key, spell, now) }
+    pub fn settle_sighted(&mut self, seen: Sighting, key: &[u8], spell: &mut Spell, now: Micros) -> Settled {
+        if seen == Sighting::NONE { Settled::Not } else { self.records.settle(seen.0, key, spell, now) }
     }
 
-    /// As [`Store::charge`], step by step: for what [`Store::charge_common`] did not decide.
+    /// As [`Store::charge`], step by step: for what [`Store::settle`] did not decide.
     ///
     /// # Errors
     ///
