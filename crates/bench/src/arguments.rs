@@ -60,7 +60,7 @@ pub struct Arguments {
     #[arg(long)]
     pub(crate) warm_keys: bool,
 
-    /// Process id of the server on this machine: adds its CPU time per call and its memory to the report
+    /// Process id of the server on this machine, for its CPU time and memory [default: who listens at the target]
     #[arg(long)]
     pub(crate) pid: Option<u32>,
 

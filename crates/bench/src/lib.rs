@@ -28,6 +28,9 @@ mod template;
 
 pub use arguments::Arguments;
 
+use error::BenchError;
+use plan::Plan;
+use report::Report;
 use std::process::ExitCode;
 
 /// Runs the benchmark and prints its report on stdout, and what went wrong on stderr.
@@ -35,12 +38,11 @@ use std::process::ExitCode;
 /// The exit code is 0 if every call was answered as it should be, 1 if the server could not be used or some
 /// replies were errors or of an unexpected shape, and 2 if the arguments do not fit together.
 pub fn run(arguments: Arguments) -> ExitCode {
-    let outcome = plan::Plan::check(arguments).and_then(|plan| run::run(&plan).map(|report| (plan, report)));
-    let (plan, report) = match outcome {
+    let (plan, report) = match measure(arguments) {
         Ok(done) => done,
         Err(error) => {
             eprintln!("tollgate bench: {error}");
-            let is_usage = matches!(error, error::BenchError::Arguments(_));
+            let is_usage = matches!(error, BenchError::Arguments(_));
             return ExitCode::from(if is_usage { 2 } else { 1 });
         }
     };
@@ -56,4 +58,13 @@ pub fn run(arguments: Arguments) -> ExitCode {
         print!("{}", report.to_table());
     }
     if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn measure(arguments: Arguments) -> Result<(Plan, Report), BenchError> {
+    let mut plan = Plan::check(arguments)?;
+    let sighting = process::sight(plan.pid, &plan.target);
+    plan.pid = sighting.pid();
+    let mut report = run::run(&plan)?;
+    report.tell_server(&sighting);
+    Ok((plan, report))
 }

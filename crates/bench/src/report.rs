@@ -1,7 +1,7 @@
 //! The figures of a run: as a table for people, as one JSON object for scripts.
 
 use crate::drive::Phase;
-use crate::process::CpuTime;
+use crate::process::{CpuUse, Sighting};
 use serde::Serialize;
 use std::fmt::Write;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) struct Setting {
 /// What the server used while it was measured, and holds at the end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerUse {
-    pub(crate) cpu: CpuTime,
+    pub(crate) cpu: CpuUse,
     pub(crate) rss_bytes: u64,
 }
 
@@ -48,12 +48,27 @@ pub(crate) struct Report {
     #[serde(flatten)]
     server: Option<ServerReport>,
     #[serde(flatten)]
+    seen: Seen,
+    #[serde(flatten)]
     setting: Setting,
+}
+
+/// Which process the server's figures are of, or why there are none.
+#[derive(Debug, Clone, Default, Serialize)]
+struct Seen {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_pid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_process: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_unseen: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize)]
 struct ServerReport {
     server_cpu_ns_per_call: f64,
+    /// Whether the CPU time is exact, or counted in clock ticks.
+    server_cpu_is_exact: bool,
     server_user_ns_per_call: f64,
     server_system_ns_per_call: f64,
     server_busy_percent: f64,
@@ -70,6 +85,7 @@ impl Report {
         let nanos_per_call = |time: Duration| ratio(time.as_secs_f64() * 1e9, float(calls));
         let server = server.map(|server| ServerReport {
             server_cpu_ns_per_call: nanos_per_call(server.cpu.total()),
+            server_cpu_is_exact: server.cpu.is_exact,
             server_user_ns_per_call: nanos_per_call(server.cpu.user),
             server_system_ns_per_call: nanos_per_call(server.cpu.system),
             server_busy_percent: percent_of_run(server.cpu.total()),
@@ -89,8 +105,19 @@ impl Report {
             p999_us: quantile_us(0.999),
             client_busy_percent: percent_of_run(client_cpu),
             server,
+            seen: Seen::default(),
             setting,
         }
+    }
+
+    /// Says which process the server's figures are of, or why there are none.
+    pub(crate) fn tell_server(&mut self, sighting: &Sighting) {
+        self.seen = match sighting {
+            Sighting::Seen { pid, name, .. } => {
+                Seen { server_pid: Some(*pid), server_process: Some(name.clone()), server_unseen: None }
+            }
+            Sighting::Unseen { reason } => Seen { server_unseen: Some(reason.clone()), ..Seen::default() },
+        };
     }
 
     /// Whether every call was answered as it should be.
@@ -118,6 +145,9 @@ impl Report {
             let mebibytes = float(server.server_rss_bytes) / 1_048_576.0;
             let per_key = server.server_rss_bytes_per_key;
             rows.push(("server memory", format!("{mebibytes:.1} MiB, {per_key:.1} bytes a key")));
+        }
+        if let Some(reason) = &self.seen.server_unseen {
+            rows.push(("server CPU per call", format!("not measured: {reason} (--pid says which process it is)")));
         }
         rows.push(("calls", format!("{} in {:.3} s", self.calls, self.seconds)));
         rows.push(("calls per second", format!("{:.0}", self.calls_per_second)));
@@ -183,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_fields_that_scripts_read() {
-        let cpu = CpuTime { user: Duration::from_millis(2), system: Duration::from_millis(1) };
+        let cpu = CpuUse { user: Duration::from_millis(2), system: Duration::from_millis(1), is_exact: true };
         let report = sample(Some(ServerUse { cpu, rss_bytes: 6_400 }));
         let fields: serde_json::Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
         let expected = [
