@@ -2,6 +2,7 @@
 //!
 //! Nothing is checked here beyond the form of a single value: `plan` turns these raw values into a checked plan.
 
+use crate::output::OutputArguments;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -75,6 +76,9 @@ pub struct Arguments {
     /// Print the report as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
 }
 
 /// Reads `5s`, `500ms`, `20us`, `2m` or a plain number of seconds; whole numbers only.

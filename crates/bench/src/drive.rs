@@ -6,6 +6,7 @@
 
 use crate::connection::{Connection, Counter, Progress};
 use crate::error::BenchError;
+use crate::live::Live;
 use crate::ring::Ring;
 use crate::scan::Tally;
 use hdrhistogram::Histogram;
@@ -18,6 +19,9 @@ const STALL_LIMIT: Duration = Duration::from_secs(60);
 
 /// Batches that take longer than this are recorded as taking this long.
 const LATENCY_NANOS_MAX: u64 = 60_000_000_000;
+
+/// How often the watcher is told what was done.
+const HANDOVER_EVERY: Duration = Duration::from_millis(100);
 
 /// When a phase ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +66,14 @@ impl Driver {
     }
 
     /// Runs one phase. Every connection takes its batches from the ring of its index, or all from the only one.
-    pub(crate) fn run_phase(&mut self, rings: &mut [Ring], limit: Limit) -> Result<Phase, BenchError> {
+    /// What it does is handed over to `live` on the way.
+    pub(crate) fn run_phase(
+        &mut self,
+        rings: &mut [Ring],
+        limit: Limit,
+        live: Option<&Live>,
+    ) -> Result<Phase, BenchError> {
+        let mut handover = Handover::new(live)?;
         self.counter.tally = Tally::default();
         let mut batch_nanos = new_histogram()?;
         let started = Instant::now();
@@ -83,7 +94,11 @@ impl Driver {
                 }
                 let now = Instant::now();
                 let nanos = now.saturating_duration_since(connection.sent_at()).as_nanos();
-                batch_nanos.saturating_record(u64::try_from(nanos).unwrap_or(LATENCY_NANOS_MAX));
+                let nanos = u64::try_from(nanos).unwrap_or(LATENCY_NANOS_MAX);
+                batch_nanos.saturating_record(nanos);
+                if let Some(handover) = &mut handover {
+                    handover.record(nanos, self.counter.tally.replies, now);
+                }
                 ended = now;
                 match budget.take(self.pipeline, now) {
                     0 => busy = busy.saturating_sub(1),
@@ -92,6 +107,9 @@ impl Driver {
             }
         }
         let tally = std::mem::take(&mut self.counter.tally);
+        if let Some(handover) = &mut handover {
+            handover.give(tally.replies);
+        }
         Ok(Phase { tally, elapsed: ended.saturating_duration_since(started), batch_nanos })
     }
 
@@ -122,6 +140,37 @@ impl Driver {
                 Ok(()) => return Ok(()),
             }
         }
+    }
+}
+
+/// What this thread has done since it last told the watcher.
+#[derive(Debug)]
+struct Handover<'a> {
+    live: &'a Live,
+    latency_nanos: Histogram<u64>,
+    replies_given: u64,
+    due: Instant,
+}
+
+impl<'a> Handover<'a> {
+    fn new(live: Option<&'a Live>) -> Result<Option<Handover<'a>>, BenchError> {
+        let Some(live) = live else { return Ok(None) };
+        let due = Instant::now().checked_add(HANDOVER_EVERY).unwrap_or_else(Instant::now);
+        Ok(Some(Handover { live, latency_nanos: new_histogram()?, replies_given: 0, due }))
+    }
+
+    fn record(&mut self, nanos: u64, replies: u64, now: Instant) {
+        self.latency_nanos.saturating_record(nanos);
+        if now >= self.due {
+            self.due = now.checked_add(HANDOVER_EVERY).unwrap_or(now);
+            self.give(replies);
+        }
+    }
+
+    fn give(&mut self, replies: u64) {
+        self.live.add(replies.saturating_sub(self.replies_given), &self.latency_nanos);
+        self.replies_given = replies;
+        self.latency_nanos.reset();
     }
 }
 

@@ -33,6 +33,12 @@ pub(crate) enum BenchError {
     /// A file could not be read.
     #[error("cannot read {}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
+    /// One of the compared servers could not be measured.
+    #[error("the comparison stopped at {target}, {stage}: {source}")]
+    Compared { target: String, stage: String, source: Box<BenchError> },
+    /// A report could not be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Unwritable { path: PathBuf, source: io::Error },
     /// The operating system refused something that the client needs.
     #[error("{what}: {source}")]
     System { what: &'static str, source: io::Error },

@@ -4,6 +4,7 @@ use crate::arguments::Arguments;
 use crate::drive::Limit;
 use crate::error::BenchError;
 use crate::keys::KeyNames;
+use crate::output::OutputArguments;
 use crate::target::Target;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ const KEY_BYTES_MAX: usize = 1_024;
 const DEFAULT_DURATION: Duration = Duration::from_secs(5);
 
 /// Everything a run needs to know, in range and consistent.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) target: Target,
     pub(crate) command: String,
@@ -38,6 +39,7 @@ pub(crate) struct Plan {
     pub(crate) cpu: Option<usize>,
     pub(crate) own_core: bool,
     pub(crate) json: bool,
+    pub(crate) output: OutputArguments,
 }
 
 impl Plan {
@@ -70,6 +72,7 @@ impl Plan {
             cpu: arguments.cpu,
             own_core: arguments.own_core,
             json: arguments.json,
+            output: arguments.output,
         })
     }
 

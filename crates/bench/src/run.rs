@@ -5,6 +5,7 @@ use crate::dialog::Dialog;
 use crate::drive::{Driver, Limit, Phase};
 use crate::error::BenchError;
 use crate::keys;
+use crate::live::{Goal, Live, Stage};
 use crate::plan::Plan;
 use crate::process::Process;
 use crate::report::{Report, ServerUse, Setting};
@@ -19,8 +20,9 @@ use std::time::Duration;
 /// Keys are touched in parts of this many calls, so that ten million keys need no buffer of their own size.
 const TOUCH_CALLS_A_PART: usize = 1 << 17;
 
-/// Runs a plan to its report.
-pub(crate) fn run(plan: &Plan) -> Result<Report, BenchError> {
+/// Runs a plan to its report; `live` is told what happens on the way.
+pub(crate) fn run(plan: &Plan, live: Option<&Live>) -> Result<Report, BenchError> {
+    begin(live, Stage::Preparing, Goal::Unknown);
     if let Some(cpu) = plan.cpu {
         pin(cpu)?;
     }
@@ -38,14 +40,16 @@ pub(crate) fn run(plan: &Plan) -> Result<Report, BenchError> {
     let mut driver = connect(plan, &template, &placement, dialogs)?;
 
     if plan.warm_keys && template.has_key() {
-        touch_keys(plan, &template, &mut driver)?;
+        touch_keys(plan, &template, &mut driver, live)?;
+        begin(live, Stage::Preparing, Goal::Unknown);
     }
     let mut rings = placement.render_rings(plan, &template)?;
     if !plan.warmup.is_zero() {
-        let warmed = driver.run_phase(&mut rings, Limit::Time(plan.warmup))?;
+        begin(live, Stage::WarmingUp, Goal::Time(plan.warmup));
+        let warmed = driver.run_phase(&mut rings, Limit::Time(plan.warmup), live)?;
         refuse_errors("the warm-up", &warmed.tally)?;
     }
-    let (phase, client_cpu, server) = measure(plan, &mut driver, &mut rings, server)?;
+    let (phase, client_cpu, server) = measure(plan, &mut driver, &mut rings, server, live)?;
     let keys_measured = rings.iter().map(Ring::call_count).sum();
     Ok(Report::new(setting(plan, keys_measured), &phase, client_cpu, server))
 }
@@ -128,12 +132,13 @@ fn connect(
 ///
 /// The order is not the one that is measured. A server places its records in the order in which they are made, so
 /// calling them in that same order would walk through its memory and find everything in the caches.
-fn touch_keys(plan: &Plan, template: &Template, driver: &mut Driver) -> Result<(), BenchError> {
+fn touch_keys(plan: &Plan, template: &Template, driver: &mut Driver, live: Option<&Live>) -> Result<(), BenchError> {
+    begin(live, Stage::TouchingKeys, Goal::Calls(u64::from(plan.names.count())));
     let order = plan.names.shuffled(!plan.seed);
     for part in order.chunks(TOUCH_CALLS_A_PART) {
         let mut ring = Ring::render(template, &plan.names, part, plan.pipeline);
         let calls = u64::try_from(part.len()).unwrap_or(u64::MAX);
-        let touched = driver.run_phase(std::slice::from_mut(&mut ring), Limit::Calls(calls))?;
+        let touched = driver.run_phase(std::slice::from_mut(&mut ring), Limit::Calls(calls), live)?;
         refuse_errors("touching the keys", &touched.tally)?;
     }
     Ok(())
@@ -144,10 +149,19 @@ fn measure(
     driver: &mut Driver,
     rings: &mut [Ring],
     server: Option<Process>,
+    live: Option<&Live>,
 ) -> Result<(Phase, Duration, Option<ServerUse>), BenchError> {
     let server_before = server.map(Process::cpu_time).transpose()?;
     let client_before = thread_cpu();
-    let phase = driver.run_phase(rings, plan.limit)?;
+    begin(
+        live,
+        Stage::Measuring,
+        match plan.limit {
+            Limit::Calls(calls) => Goal::Calls(calls),
+            Limit::Time(time) => Goal::Time(time),
+        },
+    );
+    let phase = driver.run_phase(rings, plan.limit, live)?;
     let client_cpu = thread_cpu().saturating_sub(client_before);
     let used = match (server, server_before) {
         (Some(process), Some(before)) => {
@@ -156,6 +170,12 @@ fn measure(
         _ => None,
     };
     Ok((phase, client_cpu, used))
+}
+
+fn begin(live: Option<&Live>, stage: Stage, goal: Goal) {
+    if let Some(live) = live {
+        live.begin(stage, goal);
+    }
 }
 
 /// Errors before the clock starts end the run.
@@ -195,4 +215,4 @@ fn thread_cpu() -> Duration {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -5,6 +5,8 @@
 //! another shape). It keeps its place between reads, allocates nothing, and does not recurse: how deep a reply is
 //! nested only changes how many values are left before it ends.
 
+use crate::errors::ErrorTexts;
+
 /// An error text is kept up to this length.
 const ERROR_BYTES_MAX: usize = 200;
 
@@ -24,6 +26,8 @@ pub(crate) struct Tally {
     pub(crate) unexpected: u64,
     /// The first error's text.
     pub(crate) first_error: Option<String>,
+    /// How often each error text came.
+    pub(crate) error_texts: ErrorTexts,
 }
 
 /// How a reply says that a call was denied.
@@ -221,6 +225,7 @@ impl Scanner {
         tally.replies = tally.replies.saturating_add(1);
         if matches!(self.shape.kind, b'-' | b'!') {
             tally.errors = tally.errors.saturating_add(1);
+            tally.error_texts.count(&self.error_text);
             if tally.first_error.is_none() {
                 tally.first_error = Some(String::from_utf8_lossy(&self.error_text).into_owned());
             }

@@ -22,8 +22,8 @@ const PROXIES: [&str; 4] = ["docker-proxy", "rootlesskit", "rootlessport", "slir
 /// The server's process, as far as it can be seen from here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sighting {
-    /// The process, its name, and whether it was found by the target's address.
-    Seen { pid: u32, name: String, is_found: bool },
+    /// The process and its name.
+    Seen { pid: u32, name: String },
     /// Why there is none, as the end of a sentence.
     Unseen { reason: String },
 }
@@ -41,11 +41,11 @@ impl Sighting {
 /// Takes the process that was given, or looks for the one that listens at the target.
 pub(crate) fn sight(given_pid: Option<u32>, target: &Target) -> Sighting {
     let found = match given_pid {
-        Some(pid) => return Sighting::Seen { pid, name: Process { pid }.name(), is_found: false },
+        Some(pid) => return Sighting::Seen { pid, name: Process { pid }.name() },
         None => find(target),
     };
     match found.and_then(|pid| usable(pid, std::process::id())) {
-        Ok((pid, name)) => Sighting::Seen { pid, name, is_found: true },
+        Ok((pid, name)) => Sighting::Seen { pid, name },
         Err(reason) => Sighting::Unseen { reason },
     }
 }

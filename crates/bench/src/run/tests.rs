@@ -15,15 +15,20 @@ use std::thread;
 const FIVE_INTEGERS: &str = "*5\r\n:1\r\n:100\r\n:99\r\n:0\r\n:60000\r\n";
 
 /// A connection's number and the words of a command to the reply; an empty reply closes the connection.
-type Answer = fn(usize, &[String]) -> String;
+pub(crate) type Answer = fn(usize, &[String]) -> String;
 
 /// Commands that the server got, with the connection of each.
-type Seen = Arc<Mutex<Vec<(usize, Vec<String>)>>>;
+pub(crate) type Seen = Arc<Mutex<Vec<(usize, Vec<String>)>>>;
 
 #[derive(Parser)]
-struct Command {
+pub(crate) struct Command {
     #[command(flatten)]
-    arguments: Arguments,
+    pub(crate) arguments: Arguments,
+}
+
+/// What a person who types `flags` asks for.
+pub(crate) fn bench_arguments(flags: &[&str]) -> Arguments {
+    Command::parse_from([&["bench"], flags].concat()).arguments
 }
 
 /// Runs with `flags` and returns the report's fields, or the error's text.
@@ -31,12 +36,12 @@ fn bench(target: &str, flags: &[&str]) -> Result<serde_json::Value, String> {
     let warmup = if flags.contains(&"--warmup") { vec![] } else { vec!["--warmup", "0"] };
     let line = [&["bench", "--target", target], &warmup[..], flags].concat();
     let arguments = Command::parse_from(line).arguments;
-    let report = Plan::check(arguments).and_then(|plan| run(&plan)).map_err(|error| error.to_string())?;
+    let report = Plan::check(arguments).and_then(|plan| run(&plan, None)).map_err(|error| error.to_string())?;
     Ok(serde_json::from_str(&report.to_json().unwrap()).unwrap())
 }
 
 /// Answers every call with five integers.
-fn five(_: usize, words: &[String]) -> String {
+pub(crate) fn five(_: usize, words: &[String]) -> String {
     if words == ["PING"] { "+PONG\r\n".to_owned() } else { FIVE_INTEGERS.to_owned() }
 }
 
@@ -210,7 +215,7 @@ fn flags_that_do_not_fit_are_refused_before_connecting() {
     }
 }
 
-fn serve_tcp(answer: Answer) -> (String, Seen) {
+pub(crate) fn serve_tcp(answer: Answer) -> (String, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let seen = Seen::default();
