@@ -26,9 +26,9 @@ pub(crate) fn short(value: f64) -> String {
     three_digits(value)
 }
 
-/// Microseconds with a fitting unit: `850 ns`, `12.3 us`, `4.56 ms`, `1.20 s`.
+/// Microseconds with a fitting unit: `850 ns`, `12.3 µs`, `4.56 ms`, `1.20 s`.
 pub(crate) fn micros(value_us: f64) -> String {
-    for (unit, name) in [(1e6, "s"), (1e3, "ms"), (1.0, "us")] {
+    for (unit, name) in [(1e6, "s"), (1e3, "ms"), (1.0, "µs")] {
         if value_us >= unit * 0.9995 {
             return format!("{} {name}", three_digits(value_us / unit));
         }
@@ -49,6 +49,14 @@ pub(crate) fn bytes(value: f64) -> String {
         }
     }
     format!("{} B", three_digits(value))
+}
+
+/// A figure without the zeros that say how exact it is: `1 ms` for `1.00 ms`, as round values are named on an axis.
+pub(crate) fn round_value(text: &str) -> String {
+    let end = text.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let number = if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
+    format!("{number}{unit}")
 }
 
 /// A time in whole seconds: `7 s`, `2 min 05 s`.
@@ -91,15 +99,19 @@ mod tests {
             (short(999_900.0), "1.00M"),
             (short(2.5e9), "2.50G"),
             (micros(0.85), "850 ns"),
-            (micros(9.999), "10.0 us"),
-            (micros(312.4), "312 us"),
+            (micros(9.999), "10.0 µs"),
+            (micros(312.4), "312 µs"),
             (micros(999.9), "1.00 ms"),
             (micros(1_234.0), "1.23 ms"),
             (micros(1_200_000.0), "1.20 s"),
             (micros(0.0), "0 ns"),
-            (nanos(1_500.0), "1.50 us"),
+            (nanos(1_500.0), "1.50 µs"),
             (bytes(850.0), "850 B"),
             (bytes(3_145_728.0), "3.00 MiB"),
+            (round_value("1.00 ms"), "1 ms"),
+            (round_value("1.50M"), "1.5M"),
+            (round_value("200 µs"), "200 µs"),
+            (round_value("max"), "max"),
             (rough(Duration::from_millis(7_400)), "7 s"),
             (rough(Duration::from_secs(125)), "2 min 05 s"),
         ];

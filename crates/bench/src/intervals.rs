@@ -3,6 +3,7 @@
 //! Calls are handed over in portions that do not end where intervals do, so each portion is spread evenly over the time
 //! in which it was made. When a run is long, two intervals become one, so that any run keeps a bounded number.
 
+use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -11,6 +12,9 @@ const WIDTH: Duration = Duration::from_millis(250);
 
 /// More intervals than this are joined in pairs; a chart shows no more of them either.
 const INTERVALS_MAX: usize = 480;
+
+/// Intervals whose latencies may still come.
+const OPEN_MAX: usize = 2;
 
 /// Rate and latencies between two moments of the measured time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,6 +38,9 @@ pub(crate) struct Interval {
 pub(crate) struct Intervals {
     width: Duration,
     filled: Vec<Filled>,
+    /// Latencies in nanoseconds of the two latest intervals, by their places: portions of several threads do not come
+    /// in the order of their middles.
+    open: Vec<(usize, Histogram<u64>)>,
     /// The end of the last portion.
     until: Duration,
 }
@@ -47,13 +54,32 @@ struct Filled {
 
 impl Default for Intervals {
     fn default() -> Intervals {
-        Intervals { width: WIDTH, filled: Vec::new(), until: Duration::ZERO }
+        Intervals { width: WIDTH, filled: Vec::new(), open: Vec::new(), until: Duration::ZERO }
     }
 }
 
 impl Intervals {
-    /// Adds calls that were made between two moments, counted from the beginning of the measuring.
-    pub(crate) fn add_calls(&mut self, calls: u64, from: Duration, until: Duration) {
+    /// Adds what one thread did between two moments, counted from the beginning of the measuring: its calls, and their
+    /// latencies in nanoseconds, which count for the interval in which the middle lies.
+    pub(crate) fn add(&mut self, calls: u64, latency_nanos: &Histogram<u64>, from: Duration, until: Duration) {
+        self.add_calls(calls, from, until);
+        if latency_nanos.is_empty() {
+            return;
+        }
+        let place = self.place_of(from.saturating_add(until.saturating_sub(from) / 2));
+        if let Some((_, open)) = self.open.iter_mut().find(|(other, _)| *other == place) {
+            // All histograms of a program have the same bounds.
+            let _ = open.add(latency_nanos);
+            return;
+        }
+        if self.open.len() >= OPEN_MAX {
+            self.close_first();
+        }
+        self.open.push((place, latency_nanos.clone()));
+        self.open.sort_by_key(|(place, _)| *place);
+    }
+
+    fn add_calls(&mut self, calls: u64, from: Duration, until: Duration) {
         self.until = self.until.max(until);
         let whole = until.saturating_sub(from).as_secs_f64();
         // The later one first: it may join intervals, and then places change.
@@ -71,10 +97,13 @@ impl Intervals {
         }
     }
 
-    /// Adds the p50, p99 and p99.9 in microseconds of what was handed over between two moments.
-    pub(crate) fn add_latencies(&mut self, latencies_us: [f64; 3], from: Duration, until: Duration) {
-        let middle = from.saturating_add(until.saturating_sub(from) / 2);
-        let place = self.place_of(middle);
+    /// Sums the latencies of the earliest open interval up.
+    fn close_first(&mut self) {
+        if self.open.is_empty() {
+            return;
+        }
+        let (place, nanos) = self.open.remove(0);
+        let latencies_us = [0.5, 0.99, 0.999].map(|quantile| nanos.value_at_quantile(quantile) as f64 / 1_000.0);
         if let Some(filled) = self.filled.get_mut(place) {
             filled.latencies_us = largest(filled.latencies_us, latencies_us);
         }
@@ -82,7 +111,10 @@ impl Intervals {
 
     /// All intervals up to the last call. The last is shorter than the others; a very short one is part of the one
     /// before, as its rate would mean nothing.
-    pub(crate) fn finished(&self) -> Vec<Interval> {
+    pub(crate) fn finish(mut self) -> Vec<Interval> {
+        while !self.open.is_empty() {
+            self.close_first();
+        }
         let width = self.width.as_secs_f64();
         let until = self.until.as_secs_f64();
         let mut finished: Vec<Interval> = Vec::with_capacity(self.filled.len());
@@ -118,6 +150,9 @@ impl Intervals {
     }
 
     fn join_pairs(&mut self) {
+        while !self.open.is_empty() {
+            self.close_first();
+        }
         self.width = self.width.saturating_mul(2);
         let joined = self.filled.chunks(2).map(|pair| match pair {
             [first, second] => Filled {
@@ -156,7 +191,7 @@ mod tests {
             intervals.add_calls(*calls, Duration::from_millis(*from), Duration::from_millis(*until));
         }
         let found: Vec<(u64, u64, f64)> = intervals
-            .finished()
+            .finish()
             .iter()
             .map(|interval| {
                 let milliseconds = |seconds: f64| (seconds * 1_000.0).round() as u64;
@@ -179,16 +214,41 @@ mod tests {
         check(&[(7, 100, 100), (1, 100, 250)], &[(0, 250, 32.0)]);
     }
 
+    fn of_micros(values: &[u64]) -> Histogram<u64> {
+        let mut histogram = Histogram::new_with_bounds(1_000, 60_000_000_000, 3).unwrap();
+        values.iter().for_each(|micros| histogram.record(micros * 1_000).unwrap());
+        histogram
+    }
+
+    /// Portions of two threads as a latency in microseconds, from and until in milliseconds.
+    #[test]
+    fn latencies_count_where_the_middle_of_a_portion_lies() {
+        let mut intervals = Intervals::default();
+        let portions = [
+            (10, 0, 100),
+            (20, 50, 150),
+            (30, 200, 310),
+            (70, 190, 290),
+            (40, 400, 460),
+            (50, 550, 650),
+            (60, 650, 750),
+        ];
+        for (micros, from, until) in portions {
+            intervals.add(1, &of_micros(&[micros]), Duration::from_millis(from), Duration::from_millis(until));
+        }
+        let worst: Vec<u64> = intervals.finish().iter().map(|interval| interval.p999_us.round() as u64).collect();
+        assert_eq!(worst, [70, 40, 60]);
+    }
+
     #[test]
     fn a_long_run_keeps_a_bounded_number() {
         let mut intervals = Intervals::default();
         for second in 0..600 {
             let from = Duration::from_secs(second);
             let until = from + Duration::from_secs(1);
-            intervals.add_calls(1_000, from, until);
-            intervals.add_latencies([1.0, 2.0, if second == 77 { 900.0 } else { 3.0 }], from, until);
+            intervals.add(1_000, &of_micros(&[5, if second == 77 { 900 } else { 6 }]), from, until);
         }
-        let finished = intervals.finished();
+        let finished = intervals.finish();
         assert!(finished.len() <= INTERVALS_MAX && finished.len() >= INTERVALS_MAX / 2, "{}", finished.len());
         assert!(finished.iter().all(|interval| (interval.calls_per_second - 1_000.0).abs() < 1.0));
         let stalls: Vec<&Interval> = finished.iter().filter(|interval| interval.p999_us > 100.0).collect();

@@ -8,7 +8,8 @@
 //!
 //! ```text
 //! arguments -> plan -> dialog (connect, AUTH, SCRIPT LOAD) -> template + keys -> ring (rendered calls)
-//!                        -> drive (closed loop over connection + scan) -> process (/proc) -> report
+//!                        -> drive (closed loop over connection + scan) -> process (CPU, memory) -> report
+//!              compare: plans of several servers, round after round         live -> progress, intervals
 //! ```
 
 mod arguments;
@@ -85,7 +86,7 @@ fn measure(plan: &Plan) -> Result<Report, BenchError> {
     let (mut report, live) = watched(&plan.output, plan.output.is_full(), |live| run::run(&plan, live))?;
     report.tell_server(&sighting);
     if plan.output.is_full() {
-        let intervals = live.map(|live| live.intervals()).unwrap_or_default();
+        let intervals = live.map(|live| live.take_intervals()).unwrap_or_default();
         report.complete(report::command_line(std::env::args()), machine, intervals);
     }
     Ok(report)
@@ -114,9 +115,9 @@ fn watched<Done>(
         return Ok((work(None)?, None));
     }
     let live = Arc::new(Live::new()?);
-    let watcher = Watcher::start(live.clone(), output.progress);
+    let watcher = output.progress.shows().then(|| Watcher::start(live.clone()));
     let done = work(Some(&live));
-    // Errors are told on a clean line, and the last moment is looked at.
+    // Errors are told on a clean line.
     drop(watcher);
     Ok((done?, Some(live)))
 }

@@ -133,17 +133,13 @@ impl Live {
         self.look_at(Instant::now())
     }
 
-    /// The intervals of the measured stage.
-    pub(crate) fn intervals(&self) -> Vec<Interval> {
-        self.lock().intervals.finished()
+    /// Takes the intervals of the measured stage.
+    pub(crate) fn take_intervals(&self) -> Vec<Interval> {
+        std::mem::take(&mut self.lock().intervals).finish()
     }
 
     fn begin_at(&self, stage: Stage, goal: Goal, now: Instant) {
         let state = &mut *self.lock();
-        if state.stage == Stage::Measuring {
-            // What nobody looked at belongs to the stage that ends, which another stage does not have to follow.
-            state.look(now);
-        }
         if stage == Stage::Measuring {
             state.intervals = Intervals::default();
         }
@@ -171,7 +167,7 @@ impl Live {
         };
         if state.stage == Stage::Measuring {
             let from = since.saturating_duration_since(state.began);
-            state.intervals.add_calls(calls, from, now.saturating_duration_since(state.began));
+            state.intervals.add(calls, latency_nanos, from, now.saturating_duration_since(state.began));
         }
     }
 
@@ -202,10 +198,6 @@ impl State {
             p99_us,
             p999_us,
         };
-        if self.stage == Stage::Measuring && !self.latency_nanos.is_empty() {
-            let from = self.taken.saturating_duration_since(self.began);
-            self.intervals.add_latencies([p50_us, p99_us, p999_us], from, look.elapsed);
-        }
         self.latency_nanos.reset();
         self.taken = now;
         self.calls_taken = self.calls;
@@ -258,7 +250,7 @@ mod tests {
             live.look_at(after(step * 100 + 10));
         }
         live.add_at(second, 467, &of_micros(&[]), after(1_000));
-        let rates: Vec<f64> = live.intervals().iter().map(|interval| interval.calls_per_second).collect();
+        let rates: Vec<f64> = live.take_intervals().iter().map(|interval| interval.calls_per_second).collect();
         assert_eq!(rates.len(), 4);
         let sum: f64 = rates.iter().map(|rate| rate * 0.25).sum();
         assert!((sum - 3_467.0).abs() < 0.5, "{rates:?}");

@@ -39,8 +39,12 @@ impl OutputArguments {
     /// Refuses files that cannot be written, before a run is made for nothing. What they hold stays until then.
     pub(crate) fn check(&self) -> Result<(), BenchError> {
         for path in [&self.json_file, &self.html].into_iter().flatten() {
-            let opened = OpenOptions::new().create(true).append(true).open(path);
-            opened.map_err(|source| BenchError::Unwritable { path: path.clone(), source })?;
+            let unwritable = |source| BenchError::Unwritable { path: path.clone(), source };
+            let was_there = path.exists();
+            OpenOptions::new().create(true).append(true).open(path).map_err(unwritable)?;
+            if !was_there {
+                std::fs::remove_file(path).map_err(unwritable)?;
+            }
         }
         Ok(())
     }

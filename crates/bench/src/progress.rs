@@ -43,8 +43,6 @@ pub(crate) struct Watcher {
 
 #[derive(Debug)]
 enum Display {
-    /// Somebody wants the intervals only.
-    Nothing,
     Bar(ProgressBar),
     /// With the time of the last line.
     Lines(Instant),
@@ -62,16 +60,14 @@ impl When {
 }
 
 impl Watcher {
-    /// Begins to look at `live`, and to show it when that was asked for.
-    pub(crate) fn start(live: Arc<Live>, when: When) -> Watcher {
+    /// Begins to look at `live` and to show it on standard error.
+    pub(crate) fn start(live: Arc<Live>) -> Watcher {
         let (stop, stopped) = mpsc::channel::<()>();
-        let mut display = Display::new(when);
+        let mut display = Display::new();
         let thread = thread::Builder::new().name("progress".to_owned()).spawn(move || {
             while matches!(stopped.recv_timeout(LOOK_EVERY), Err(RecvTimeoutError::Timeout)) {
                 display.show(&live.look());
             }
-            // The last moment of a run is looked at too.
-            live.look();
             display.clear();
         });
         // A machine that has no thread left runs without progress.
@@ -90,10 +86,7 @@ impl Drop for Watcher {
 }
 
 impl Display {
-    fn new(when: When) -> Display {
-        if !when.shows() {
-            return Display::Nothing;
-        }
+    fn new() -> Display {
         if !std::io::stderr().is_terminal() {
             return Display::Lines(Instant::now());
         }
@@ -106,7 +99,6 @@ impl Display {
 
     fn show(&mut self, look: &Look) {
         match self {
-            Display::Nothing => {}
             Display::Bar(bar) => {
                 let (position, length) = way(look);
                 bar.set_length(length);
@@ -207,17 +199,17 @@ mod tests {
             (
                 look(Stage::Measuring, five, 2_000, 9),
                 "measuring",
-                "1.23M calls/s  p50 312 us  p99 801 us  p99.9 1.25 ms  3 s left",
+                "1.23M calls/s  p50 312 µs  p99 801 µs  p99.9 1.25 ms  3 s left",
             ),
             (
                 look(Stage::TouchingKeys, Goal::Calls(1_000), 1_000, 250),
                 "touching keys",
-                "1.23M calls/s  p50 312 us  p99 801 us  p99.9 1.25 ms  3 s left",
+                "1.23M calls/s  p50 312 µs  p99 801 µs  p99.9 1.25 ms  3 s left",
             ),
             (
                 look(Stage::WarmingUp, Goal::Calls(1_000), 1_000, 0),
                 "warm-up",
-                "1.23M calls/s  p50 312 us  p99 801 us  p99.9 1.25 ms",
+                "1.23M calls/s  p50 312 µs  p99 801 µs  p99.9 1.25 ms",
             ),
         ];
         for (look, expected_heading, expected_figures) in cases {
@@ -245,7 +237,7 @@ mod tests {
     fn a_watcher_ends_when_it_is_dropped() {
         let live = Arc::new(Live::new().unwrap());
         let started = Instant::now();
-        drop(Watcher::start(live.clone(), When::Never));
+        drop(Watcher::start(live.clone()));
         assert!(started.elapsed() < Duration::from_secs(5));
         assert_eq!(Arc::strong_count(&live), 1);
     }

@@ -53,8 +53,7 @@ const MEASURES: [Measure; 8] = [
     Measure { field: "p999_us", name: "latency p99.9", shown: format::micros, value: |report| Some(report.p999_us) },
 ];
 
-const RATIOS: &str = "Ratios are of the same round, to the first server: 0.5 is half as much. Median, and from the least \
-                      to the most of all rounds; in brackets the middle half.";
+const RATIOS: &str = "Ratios are of one round, to the first server: 0.5 is half as much.";
 
 impl Comparison {
     /// Medians side by side, then the ratios with their spread.
@@ -252,7 +251,7 @@ impl Comparison {
             for measure in self.present().filter(|measure| HEADLINES.contains(&measure.field)) {
                 let Some(spread) = self.ratio(rival, measure) else { continue };
                 tiles.push(Tile {
-                    name: format!("{}, {} to {}", measure.name, letter(place), letter(0)),
+                    name: format!("{}, {} to {}", capital(measure.name), letter(place), letter(0)),
                     figure: format!("{} ×", ratio_text(spread.median)),
                     note: format!("{} to {}", ratio_text(spread.least), ratio_text(spread.most)),
                 });

@@ -106,7 +106,7 @@ fn ratios_are_of_one_round() {
     assert_eq!(json["targets"][0]["medians"]["server_cpu_ns_per_call"], 1_000.0);
     assert_eq!((json["rows"].as_array().unwrap().len(), &json["command_line"]), (6, &"tollgate bench".into()));
     let table = comparison.to_table();
-    for line in ["A                        redis://a:1", "server CPU per call        1.00 us    500 ns"] {
+    for line in ["A                        redis://a:1", "server CPU per call        1.00 µs    500 ns"] {
         assert!(table.contains(line), "{line:?} is not in\n{table}");
     }
     let shown: Vec<&str> = table.lines().filter(|line| line.starts_with("server CPU per call")).collect();

@@ -85,7 +85,8 @@ impl Report {
             lines: vec![line],
         };
         let rows = intervals.iter().map(|interval| {
-            let latencies = [interval.p50_us, interval.p99_us, interval.p999_us].map(format::micros);
+            let micros = |value: f64| if value > 0.0 { format::micros(value) } else { "–".to_owned() };
+            let latencies = [interval.p50_us, interval.p99_us, interval.p999_us].map(micros);
             let rate = format::count(interval.calls_per_second.round() as u64);
             [format!("{:.2}–{:.2} s", interval.from_seconds, interval.to_seconds), rate].into_iter().chain(latencies)
         });
@@ -128,7 +129,8 @@ pub(crate) fn latency_chart(page: &mut Page, title: &str, runs: &[(String, &Late
         .collect();
     let names = match runs {
         [_] => vec!["Latency".to_owned()],
-        several => several.iter().map(|(name, _)| name.clone()).collect(),
+        // The legend tells the rest of the name.
+        several => several.iter().map(|(name, _)| name.split(':').next().unwrap_or_default().to_owned()).collect(),
     };
     let header: Vec<String> = std::iter::once("Percentile".to_owned()).chain(names).collect();
     page.chart(&chart, &header, &rows);
@@ -143,10 +145,9 @@ fn percentile_name(percentile: f64) -> String {
     if percentile >= 100.0 {
         return "max".to_owned();
     }
-    // As many digits as tell it from the next: two beyond the nines.
-    let nines = (-(1.0 - percentile / 100.0).log10()).floor().clamp(0.0, 9.0) as usize;
-    let text = format!("{percentile:.nines$}");
-    format!("p{}", if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text })
+    // As many digits as tell it from the next: one more than the nines.
+    let digits = (-(1.0 - percentile / 100.0).log10()).floor().clamp(0.0, 9.0) as usize + 1;
+    format!("p{}", format::round_value(&format!("{percentile:.digits$}")))
 }
 
 fn subtitle(parts: &[&str]) -> String {

@@ -96,7 +96,7 @@ fn the_table_leads_with_the_server() {
     let table = full_sample().to_table();
     let expected = [
         "connections x pipeline   2 x 3\n",
-        "server CPU per call      3.00 us (2.00 us user, 1.00 us system)\n",
+        "server CPU per call      3.00 µs (2.00 µs user, 1.00 µs system)\n",
         "server memory per key    64.0 bytes (6.25 KiB in all)\n",
         "server process           4711 <script>\n",
         "calls per second         500\n",
@@ -132,7 +132,7 @@ fn the_page_holds_everything_and_no_markup_from_outside() {
     let report = full_sample();
     let html = report.to_html();
     let expected =
-        ["3.00 us", "64.0 bytes", "id=\"latency\"", "id=\"rate\"", "key bytes", "CREDENTIALS@h:1", "ERR one"];
+        ["3.00 µs", "64.0 bytes", "id=\"latency\"", "id=\"rate\"", "key bytes", "CREDENTIALS@h:1", "ERR one"];
     for part in expected {
         assert!(html.contains(part), "{part}");
     }

@@ -1,5 +1,7 @@
 //! Where values lie along a chart's edge, and which of them are named there.
 
+use crate::format;
+
 /// An edge of a chart.
 #[derive(Debug, Clone)]
 pub(crate) struct Axis {
@@ -70,14 +72,15 @@ impl Axis {
     /// From 0 to as many nines as `batches` have.
     pub(crate) fn percentiles(title: &str, batches: u64) -> Axis {
         let high = nines(100.0, batches);
-        let names = ["0", "90", "99", "99.9", "99.99", "99.999", "99.9999", "99.99999", "99.999999"];
+        // 0 % is the axis's beginning, and 50 % is too near to it for both to have a name.
+        let names = ["90", "99", "99.9", "99.99", "99.999", "99.9999", "99.99999", "99.999999"];
         let mut named: Vec<(f64, String)> = names
             .iter()
             .enumerate()
-            .map(|(place, name)| (place as f64, format!("{name} %")))
+            .map(|(place, name)| ((place + 1) as f64, format!("{name} %")))
             .filter(|(place, _)| *place <= high - 0.35)
             .collect();
-        named.insert(1.min(named.len()), (0.5f64.log10().abs(), "50 %".to_owned()));
+        named.insert(0, (0.5f64.log10().abs(), "50 %".to_owned()));
         named.push((high, "max".to_owned()));
         Axis::new(title, Scale::Linear { low: 0.0, high }, named)
     }
@@ -86,7 +89,7 @@ impl Axis {
         let count = named.len();
         let ticks = named.into_iter().enumerate().map(|(number, (value, name))| {
             let is_minor = count > NARROW_TICKS && (count - 1 - number) % 2 == 1;
-            Tick { place: scale.place(value), name, is_minor }
+            Tick { place: scale.place(value), name: format::round_value(&name), is_minor }
         });
         Axis { title: title.to_owned(), ticks: ticks.collect(), scale }
     }
@@ -123,7 +126,6 @@ fn step_of(least: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format;
 
     fn names(axis: &Axis) -> Vec<&str> {
         axis.ticks.iter().map(|tick| tick.name.as_str()).collect()
@@ -135,16 +137,16 @@ mod tests {
         assert_eq!(names(&Axis::linear("s", 5.0, plain)), ["0", "1", "2", "3", "4", "5"]);
         assert_eq!(names(&Axis::linear("s", 0.3, plain)), ["0", "0.1", "0.2", "0.3"]);
         assert_eq!(names(&Axis::linear("s", 0.0, plain)), ["0"]);
-        assert_eq!(names(&Axis::linear("r", 1_234_567.0, format::short)), ["0", "500k", "1.00M"]);
+        assert_eq!(names(&Axis::linear("r", 1_234_567.0, format::short)), ["0", "500k", "1M"]);
         assert_eq!(names(&Axis::numbered("round", 3)), ["1", "2", "3"]);
         let micros = Axis::logarithmic("l", 90.0, 900.0, format::micros);
-        assert_eq!(names(&micros), ["100 us", "200 us", "500 us", "1.00 ms"]);
+        assert_eq!(names(&micros), ["100 µs", "200 µs", "500 µs", "1 ms"]);
         assert_eq!(names(&Axis::logarithmic("l", 1.0, 9e6, plain)).len(), 8);
         assert!(!names(&Axis::logarithmic("l", 300.0, 300.0, plain)).is_empty());
         assert!(Axis::logarithmic("l", f64::INFINITY, 0.0, plain).place(1.0).is_finite());
         let percentiles = Axis::percentiles("p", 5_000);
-        assert_eq!(names(&percentiles), ["0 %", "50 %", "90 %", "99 %", "99.9 %", "max"]);
-        assert_eq!(names(&Axis::percentiles("p", 0)), ["0 %", "50 %", "max"]);
+        assert_eq!(names(&percentiles), ["50 %", "90 %", "99 %", "99.9 %", "max"]);
+        assert_eq!(names(&Axis::percentiles("p", 0)), ["50 %", "max"]);
     }
 
     #[test]
