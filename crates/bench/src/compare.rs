@@ -18,8 +18,8 @@ use crate::report::{Machine, Report};
 use crate::run;
 use std::time::Duration;
 
-/// More servers than this are no comparison any more.
-const TARGETS_MAX: usize = 8;
+/// Short names of the servers, in the order in which they were given. More are no comparison any more.
+const LETTERS: [&str; 8] = ["A", "B", "C", "D", "E", "F", "G", "H"];
 
 /// More rounds than this would take days.
 const ROUNDS_MAX: usize = 1_000;
@@ -36,6 +36,8 @@ pub(crate) struct Comparison {
 /// One of the servers that are compared.
 #[derive(Debug)]
 struct Rival {
+    /// Its short name.
+    letter: &'static str,
     plan: Plan,
     sighting: Sighting,
     /// One report a round.
@@ -49,8 +51,8 @@ impl Comparison {
     pub(crate) fn check(arguments: &Arguments) -> Result<Comparison, BenchError> {
         let refuse = |text: String| Err(BenchError::Arguments(text));
         let (targets, rounds) = (&arguments.output.compare, arguments.output.rounds);
-        if targets.len() < 2 || targets.len() > TARGETS_MAX {
-            return refuse(format!("--compare was given {} times: it takes 2 to {TARGETS_MAX}", targets.len()));
+        if targets.len() < 2 || targets.len() > LETTERS.len() {
+            return refuse(format!("--compare was given {} times: it takes 2 to {}", targets.len(), LETTERS.len()));
         }
         if rounds == 0 || rounds > ROUNDS_MAX {
             return refuse(format!("--rounds {rounds} is not between 1 and {ROUNDS_MAX}"));
@@ -59,10 +61,10 @@ impl Comparison {
             return refuse("--requests 0 leaves nothing to compare".to_owned());
         }
         let mut rivals = Vec::with_capacity(targets.len());
-        for target in targets {
+        for (target, letter) in targets.iter().zip(LETTERS) {
             let plan = Plan::check(Arguments { target: target.clone(), ..arguments.clone() })?;
             let sighting = Sighting::Unseen { reason: String::new() };
-            rivals.push(Rival { plan, sighting, reports: Vec::new(), turns: Vec::new() });
+            rivals.push(Rival { letter, plan, sighting, reports: Vec::new(), turns: Vec::new() });
         }
         Ok(Comparison { rivals, rounds, full: None })
     }
@@ -94,7 +96,7 @@ impl Rival {
         self.sighting = process::sight(None, &self.plan.target);
         self.plan.pid = self.sighting.pid();
         if let Some(live) = live {
-            live.label(self.plan.target.to_string());
+            live.label(self.letter.to_owned());
         }
         self.plan.warm_keys = true;
         let touching = Plan { limit: Limit::Calls(0), warmup: Duration::ZERO, ..self.plan.clone() };
@@ -106,7 +108,7 @@ impl Rival {
     fn measure(&mut self, round: usize, turn: usize, rounds: usize, live: Option<&Live>) -> Result<(), BenchError> {
         let stage = format!("round {} of {rounds}", round.saturating_add(1));
         if let Some(live) = live {
-            live.label(format!("{stage}, {}", self.plan.target));
+            live.label(format!("{stage}, {}", self.letter));
         }
         let mut report = run::run(&self.plan, live).map_err(|error| self.stopped(&stage, error))?;
         report.tell_server(&self.sighting);

@@ -20,8 +20,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How often a line is written where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
-/// The bar's frame. What does not fit into a narrow terminal is cut off.
-const TEMPLATE: &str = "{prefix} {wide_bar:.cyan/black.bright} {msg}";
+/// Stage, bar, figures.
+const WIDE: &str = "{prefix} {wide_bar:.cyan/black.bright} {msg}";
+
+/// Where there is no room for a bar; what does not fit even so is cut off, as a second line could not be cleared.
+const NARROW: &str = "{prefix} {wide_msg}";
+
+/// The bar and the blanks around it.
+const BAR_CHARS_MIN: usize = 6;
 
 /// Whether progress is shown on standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -91,9 +97,6 @@ impl Display {
             return Display::Lines(Instant::now());
         }
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
-            bar.set_style(style.progress_chars("━━─"));
-        }
         Display::Bar(bar)
     }
 
@@ -101,10 +104,16 @@ impl Display {
         match self {
             Display::Bar(bar) => {
                 let (position, length) = way(look);
+                let (heading, figures) = (heading(look), figures(look));
+                let chars = heading.chars().count().saturating_add(figures.chars().count());
+                let template = if chars.saturating_add(BAR_CHARS_MIN) > terminal_columns() { NARROW } else { WIDE };
+                if let Ok(style) = ProgressStyle::with_template(template) {
+                    bar.set_style(style.progress_chars("━━─"));
+                }
                 bar.set_length(length);
                 bar.set_position(position);
-                bar.set_prefix(heading(look));
-                bar.set_message(figures(look));
+                bar.set_prefix(heading);
+                bar.set_message(figures);
             }
             Display::Lines(last) => {
                 if last.elapsed() >= LINE_EVERY {
@@ -120,6 +129,14 @@ impl Display {
         if let Display::Bar(bar) = self {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// The terminal may be made wider or narrower at any time. One that does not tell is taken for a usual one.
+fn terminal_columns() -> usize {
+    match rustix::termios::tcgetwinsize(std::io::stderr()) {
+        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),
+        _ => 80,
     }
 }
 

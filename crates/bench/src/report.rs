@@ -102,6 +102,17 @@ struct Seen {
     server_unseen: Option<String>,
 }
 
+/// What spoils a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Warning {
+    /// The client may have been what limited the rate.
+    ClientBusy,
+    /// The server's CPU time is not exact.
+    ClockTicks,
+    /// Replies do not look like one another.
+    OtherShapes,
+}
+
 /// What a report in a file holds besides: it will be read without the terminal and the machine beside it.
 #[derive(Debug, Clone, Serialize)]
 struct Full {
@@ -189,19 +200,26 @@ impl Report {
 
     /// What a reader must know before trusting a figure, in sentences.
     pub(crate) fn warnings(&self) -> Vec<String> {
+        self.kinds_of_warnings().into_iter().map(|(_, text)| text).collect()
+    }
+
+    /// The warnings, each of another kind.
+    pub(crate) fn kinds_of_warnings(&self) -> Vec<(Warning, String)> {
         let mut warnings = Vec::new();
         if self.client_busy_percent > CLIENT_BUSY_PERCENT_MAX {
-            warnings.push(format!(
+            let text = format!(
                 "The client was busy {:.0} % of the time: it may have limited the rate, and made the latencies longer.",
                 self.client_busy_percent
-            ));
+            );
+            warnings.push((Warning::ClientBusy, text));
         }
         if self.server.as_ref().is_some_and(|server| !server.server_cpu_is_exact) {
-            warnings.push("The server's CPU time is counted in clock ticks: short runs are not exact.".to_owned());
+            let text = "The server's CPU time is counted in clock ticks: short runs are not exact.".to_owned();
+            warnings.push((Warning::ClockTicks, text));
         }
         if self.unexpected_replies > 0 {
-            let count = self.unexpected_replies;
-            warnings.push(format!("{count} replies are of another shape than the first reply."));
+            let text = format!("{} replies are of another shape than the first reply.", self.unexpected_replies);
+            warnings.push((Warning::OtherShapes, text));
         }
         warnings
     }

@@ -3,7 +3,7 @@
 use super::spread::Spread;
 use super::{Comparison, Rival};
 use crate::format;
-use crate::report::{self, Axis, Chart, Latency, Line, Page, Report, Tile};
+use crate::report::{self, Axis, Chart, Latency, Line, Page, Report, Tile, Warning};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
@@ -60,16 +60,16 @@ impl Comparison {
     pub(crate) fn to_table(&self) -> String {
         let mut text = String::new();
         let mut rows = vec![("command", self.commands()), ("rounds", self.rounds.to_string())];
-        rows.extend(LETTERS.into_iter().zip(self.rivals.iter().map(Rival::words)));
+        rows.extend(self.rivals.iter().map(|rival| (rival.letter, rival.words())));
         text.push_str(&report::rows_to_text(&rows));
-        let letters = (0..self.rivals.len()).map(letter);
+        let letters = self.letters();
         let mut medians = vec![std::iter::once("median of the rounds".to_owned()).chain(letters).collect()];
         medians.extend(self.median_rows());
         let _ = write!(text, "\n{}", report::align(&medians));
         let _ = writeln!(text, "\n{RATIOS}");
-        for (place, rival) in self.rivals.iter().enumerate().skip(1) {
+        for rival in self.rivals.iter().skip(1) {
             let header = ["median", "least", "quartile 1", "quartile 3", "most"].map(str::to_owned);
-            let title = format!("{} to {}", letter(place), letter(0));
+            let title = format!("{} to {}", rival.letter, self.first_letter());
             let mut ratios = vec![std::iter::once(title).chain(header).collect()];
             ratios.extend(self.ratio_rows(rival));
             let _ = write!(text, "\n{}", report::align(&ratios));
@@ -95,7 +95,7 @@ impl Comparison {
                 }
             }
             targets.push(json!({
-                "name": letter(place),
+                "name": rival.letter,
                 "target": rival.plan.target.to_string(),
                 "medians": medians,
                 "ratios_to_first": ratios,
@@ -119,20 +119,18 @@ impl Comparison {
         page.heading(&title, &format!("{} servers, {} rounds{started}", self.rivals.len(), self.rounds));
         page.warnings(&self.warnings());
         page.tiles(&self.tiles());
-        let named =
-            self.rivals.iter().enumerate().map(|(place, rival)| (letter(place), rival.words())).collect::<Vec<_>>();
+        let named = self.rivals.iter().map(|rival| (rival.letter.to_owned(), rival.words())).collect::<Vec<_>>();
         page.facts("Servers", &named);
-        let header =
-            |first: &str| std::iter::once(first.to_owned()).chain((0..self.rivals.len()).map(letter)).collect();
+        let header = |first: &str| std::iter::once(first.to_owned()).chain(self.letters()).collect();
         let header_of_medians: Vec<String> = header("Median of the rounds");
         page.table("Medians", &header_of_medians, &self.median_rows());
         page.paragraph(RATIOS);
         let columns = ["Ratio", "Median", "Least", "Quartile 1", "Quartile 3", "Most"].map(str::to_owned);
-        for (place, rival) in self.rivals.iter().enumerate().skip(1) {
-            page.table(&format!("{} to {}", letter(place), letter(0)), &columns, &self.ratio_rows(rival));
+        for rival in self.rivals.iter().skip(1) {
+            page.table(&format!("{} to {}", rival.letter, self.first_letter()), &columns, &self.ratio_rows(rival));
         }
-        let of_rival = |(place, rival): (usize, &Rival)| rival.latency().map(|latency| (rival.name(place), latency));
-        let pooled: Vec<(String, Latency)> = self.rivals.iter().enumerate().filter_map(of_rival).collect();
+        let of_rival = |rival: &Rival| rival.latency().map(|latency| (rival.name(), latency));
+        let pooled: Vec<(String, Latency)> = self.rivals.iter().filter_map(of_rival).collect();
         let curves: Vec<(String, &Latency)> = pooled.iter().map(|(name, latency)| (name.clone(), latency)).collect();
         report::latency_chart(&mut page, "Latency of a batch, all rounds together", &curves);
         self.rounds_chart(&mut page);
@@ -147,20 +145,29 @@ impl Comparison {
         page.finish()
     }
 
+    fn letters(&self) -> impl Iterator<Item = String> {
+        self.rivals.iter().map(|rival| rival.letter.to_owned())
+    }
+
+    fn first_letter(&self) -> &'static str {
+        self.rivals.first().map_or("", |rival| rival.letter)
+    }
+
+    /// Every round's reports, in the order in which they were made.
     fn rows(&self) -> Vec<Value> {
         let mut rows = Vec::new();
         for round in 0..self.rounds {
-            let mut of_round: Vec<(usize, usize, &Report)> = Vec::new();
-            for (place, rival) in self.rivals.iter().enumerate() {
+            let mut of_round: Vec<(usize, &str, &Report)> = Vec::new();
+            for rival in &self.rivals {
                 if let (Some(turn), Some(report)) = (rival.turns.get(round), rival.reports.get(round)) {
-                    of_round.push((*turn, place, report));
+                    of_round.push((*turn, rival.letter, report));
                 }
             }
             of_round.sort_by_key(|(turn, _, _)| *turn);
-            rows.extend(of_round.into_iter().map(|(turn, place, report)| {
-                let mut row = json!({"round": round + 1, "turn": turn + 1, "name": letter(place)});
-                if let (Some(fields), Ok(Value::Object(figures))) = (row.as_object_mut(), serde_json::to_value(report))
-                {
+            rows.extend(of_round.into_iter().map(|(turn, letter, report)| {
+                let mut row = json!({"round": round + 1, "turn": turn + 1, "name": letter});
+                let figures = serde_json::to_value(report).unwrap_or_default();
+                if let (Some(fields), Value::Object(figures)) = (row.as_object_mut(), figures) {
                     fields.extend(figures);
                 }
                 row
@@ -228,30 +235,38 @@ impl Comparison {
         commands.join(" | ")
     }
 
-    /// The warnings of any round, once for each server.
+    /// The warnings of all rounds, each kind once for each server.
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        for (place, rival) in self.rivals.iter().enumerate() {
+        for rival in &self.rivals {
             let errors: u64 = rival.reports.iter().map(|report| report.errors).sum();
             if errors > 0 {
-                warnings.push(format!("{}: {} calls were answered by errors.", letter(place), format::count(errors)));
+                warnings.push(format!("{}: {} calls were answered by errors.", rival.letter, format::count(errors)));
             }
-            let mut of_rounds: Vec<String> = rival.reports.iter().flat_map(Report::warnings).collect();
-            let rounds = of_rounds.len();
-            of_rounds.truncate(1);
-            let more = if rounds > 1 { format!(" (so in {rounds} places)") } else { String::new() };
-            warnings.extend(of_rounds.into_iter().map(|warning| format!("{}: {warning}{more}", letter(place))));
+            let mut kinds: Vec<(Warning, String, usize)> = Vec::new();
+            for (kind, text) in rival.reports.iter().flat_map(Report::kinds_of_warnings) {
+                match kinds.iter_mut().find(|(known, _, _)| *known == kind) {
+                    Some((_, _, rounds)) => *rounds = rounds.saturating_add(1),
+                    None => kinds.push((kind, text, 1)),
+                }
+            }
+            let all = rival.reports.len();
+            warnings.extend(
+                kinds
+                    .into_iter()
+                    .map(|(_, text, rounds)| format!("{}, {rounds} of {all} rounds: {text}", rival.letter)),
+            );
         }
         warnings
     }
 
     fn tiles(&self) -> Vec<Tile> {
         let mut tiles = Vec::new();
-        for (place, rival) in self.rivals.iter().enumerate().skip(1) {
+        for rival in self.rivals.iter().skip(1) {
             for measure in self.present().filter(|measure| HEADLINES.contains(&measure.field)) {
                 let Some(spread) = self.ratio(rival, measure) else { continue };
                 tiles.push(Tile {
-                    name: format!("{}, {} to {}", capital(measure.name), letter(place), letter(0)),
+                    name: format!("{}, {} to {}", capital(measure.name), rival.letter, self.first_letter()),
                     figure: format!("{} ×", ratio_text(spread.median)),
                     note: format!("{} to {}", ratio_text(spread.least), ratio_text(spread.most)),
                 });
@@ -265,7 +280,7 @@ impl Comparison {
         let Some(measure) = self.present().next() else { return };
         let mut most: f64 = 0.0;
         let mut lines = Vec::new();
-        for (place, rival) in self.rivals.iter().enumerate() {
+        for rival in &self.rivals {
             let mut points = Vec::new();
             for (round, report) in rival.reports.iter().enumerate() {
                 if let Some(value) = (measure.value)(report) {
@@ -274,7 +289,7 @@ impl Comparison {
                     points.push((round as f64, value, format!("round {round}: {}", (measure.shown)(value))));
                 }
             }
-            lines.push(Line { name: rival.name(place), points });
+            lines.push(Line { name: rival.name(), points });
         }
         let chart = Chart {
             id: "rounds",
@@ -283,8 +298,7 @@ impl Comparison {
             y: Axis::linear(measure.name, most, measure.shown),
             lines,
         };
-        let header: Vec<String> =
-            std::iter::once("Round".to_owned()).chain((0..self.rivals.len()).map(letter)).collect();
+        let header: Vec<String> = std::iter::once("Round".to_owned()).chain(self.letters()).collect();
         let row = |round: usize| {
             let value = |rival: &Rival| rival.reports.get(round).and_then(|report| (measure.value)(report));
             let cells = self.rivals.iter().map(|rival| value(rival).map_or_else(|| "–".to_owned(), measure.shown));
@@ -296,13 +310,6 @@ impl Comparison {
 
 /// The ratios that stand out on the page.
 const HEADLINES: [&str; 3] = ["server_cpu_ns_per_call", "calls_per_second", "p99_us"];
-
-/// Short names of the servers, in the order in which they were given.
-const LETTERS: [&str; super::TARGETS_MAX] = ["A", "B", "C", "D", "E", "F", "G", "H"];
-
-fn letter(place: usize) -> String {
-    LETTERS.get(place).copied().unwrap_or("?").to_owned()
-}
 
 fn capital(text: &str) -> String {
     let mut characters = text.chars();
@@ -329,8 +336,8 @@ impl Rival {
         Latency::together(self.reports.iter().map(|report| &report.latency))
     }
 
-    fn name(&self, place: usize) -> String {
-        format!("{}: {}", letter(place), self.plan.target)
+    fn name(&self) -> String {
+        format!("{}: {}", self.letter, self.plan.target)
     }
 
     fn words(&self) -> String {

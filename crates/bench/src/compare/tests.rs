@@ -83,13 +83,14 @@ fn made_up() -> Comparison {
         used.cpu.system = Duration::ZERO;
         sample(Some(used))
     };
-    let rival = |target, nanos: [u64; 3]| Rival {
+    let rival = |letter, target, nanos: [u64; 3]| Rival {
+        letter,
         plan: plan(target),
         sighting: Sighting::Unseen { reason: String::new() },
         reports: nanos.map(report).into(),
         turns: vec![0, 1, 0],
     };
-    let rivals = vec![rival("redis://:secret@a:1", [400, 1_000, 2_000]), rival("b:2", [100, 500, 1_500])];
+    let rivals = vec![rival("A", "redis://:secret@a:1", [400, 1_000, 2_000]), rival("B", "b:2", [100, 500, 1_500])];
     Comparison { rivals, rounds: 3, full: Some(("tollgate bench".to_owned(), Machine::look())) }
 }
 
@@ -106,7 +107,7 @@ fn ratios_are_of_one_round() {
     assert_eq!(json["targets"][0]["medians"]["server_cpu_ns_per_call"], 1_000.0);
     assert_eq!((json["rows"].as_array().unwrap().len(), &json["command_line"]), (6, &"tollgate bench".into()));
     let table = comparison.to_table();
-    for line in ["A                        redis://a:1", "server CPU per call        1.00 µs    500 ns"] {
+    for line in ["A                        redis://a:1", "server CPU per call     1.00 µs    500 ns"] {
         assert!(table.contains(line), "{line:?} is not in\n{table}");
     }
     let shown: Vec<&str> = table.lines().filter(|line| line.starts_with("server CPU per call")).collect();

@@ -4,6 +4,9 @@ use super::{Report, float};
 use crate::format;
 use std::fmt::Write;
 
+/// Columns of figures are at least as wide as most figures, so that tables below one another are alike.
+const CELL_CHARS_MIN: usize = 8;
+
 /// Percentiles with a column of their own.
 const COLUMNS: [(&str, f64); 5] = [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9), ("p99.99", 99.99)];
 
@@ -105,12 +108,12 @@ fn printable(text: &str) -> String {
     text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
 }
 
-/// Columns as wide as their widest cell, the first aligned left and at least as wide as a name, the others right.
+/// Columns as wide as their widest cell, the first aligned left, the others right.
 pub(crate) fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-        cells.max().unwrap_or_default().max(if column == 0 { 24 } else { 8 })
+        cells.max().unwrap_or_default().max(if column == 0 { 0 } else { CELL_CHARS_MIN })
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();

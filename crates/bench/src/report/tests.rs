@@ -100,7 +100,7 @@ fn the_table_leads_with_the_server() {
         "server memory per key    64.0 bytes (6.25 KiB in all)\n",
         "server process           4711 <script>\n",
         "calls per second         500\n",
-        "batch latency                  p50       p90       p99     p99.9    p99.99       max\n",
+        "batch latency       p50       p90       p99     p99.9    p99.99       max\n",
         "denied                   7 (0.7 %)\n",
         "errors                   3\n",
         "                         2 x ERR <script>two [2J\n",
