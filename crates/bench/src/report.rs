@@ -2,6 +2,8 @@
 
 use crate::drive::Phase;
 use crate::process::CpuTime;
+use crate::punctual::ScheduleReport;
+use crate::verify::Verdict;
 use serde::Serialize;
 use std::fmt::Write;
 use std::time::Duration;
@@ -19,6 +21,25 @@ pub(crate) struct Setting {
     pub(crate) key_bytes: usize,
     pub(crate) own_core: bool,
     pub(crate) seed: u64,
+    pub(crate) threads: usize,
+    /// The workload by name, none for a command of one's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) workload: Option<&'static str>,
+    /// How the server was asked for the workload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) dialect: Option<&'static str>,
+    /// uniform or zipf.
+    pub(crate) key_distribution: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) zipf_exponent: Option<f64>,
+    /// The share of denied calls that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) denied_share_asked: Option<f64>,
+    /// Of an open loop: calls a second that were asked for, and how their batches are spread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rate: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) arrivals: Option<&'static str>,
 }
 
 /// What the server used while it was measured, and holds at the end.
@@ -49,6 +70,11 @@ pub(crate) struct Report {
     server: Option<ServerReport>,
     #[serde(flatten)]
     setting: Setting,
+    /// How an open loop kept its schedule.
+    #[serde(flatten)]
+    schedule: Option<ScheduleReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verify: Option<Verdict>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -90,12 +116,20 @@ impl Report {
             client_busy_percent: percent_of_run(client_cpu),
             server,
             setting,
+            schedule: phase.punctuality.as_ref().map(|punctuality| ScheduleReport::new(punctuality, phase)),
+            verify: None,
         }
+    }
+
+    /// Adds what checking every reply found.
+    pub(crate) fn with_verdict(self, verify: Option<Verdict>) -> Report {
+        Report { verify, ..self }
     }
 
     /// Whether every call was answered as it should be.
     pub(crate) fn is_clean(&self) -> bool {
-        self.errors == 0 && self.unexpected_replies == 0
+        let is_verified = self.verify.as_ref().is_none_or(|verdict| verdict.violations == 0);
+        self.errors == 0 && self.unexpected_replies == 0 && is_verified
     }
 
     /// One JSON object on one line.
@@ -132,6 +166,8 @@ impl Report {
         let latency = format!("{:.0} / {:.0} / {:.0} us", self.p50_us, self.p99_us, self.p999_us);
         rows.push(("batch p50 / p99 / p99.9", latency));
         rows.push(("client busy", format!("{:.0} %", self.client_busy_percent)));
+        rows.extend(self.schedule.iter().flat_map(ScheduleReport::rows));
+        rows.extend(self.verify.iter().flat_map(Verdict::rows));
         let mut table = String::new();
         for (name, figure) in rows {
             // Writing to a string cannot fail.
@@ -173,11 +209,19 @@ mod tests {
             key_bytes: 24,
             own_core: false,
             seed: 1,
+            threads: 1,
+            workload: None,
+            dialect: None,
+            key_distribution: "uniform",
+            zipf_exponent: None,
+            denied_share_asked: None,
+            rate: None,
+            arrivals: None,
         };
         let mut batch_nanos = Histogram::new_with_bounds(1_000, 60_000_000_000, 3).unwrap();
         batch_nanos.record(2_000_000).unwrap();
         let tally = Tally { replies: 1_000, denied: 7, ..Tally::default() };
-        let phase = Phase { tally, elapsed: Duration::from_secs(2), batch_nanos };
+        let phase = Phase { tally, elapsed: Duration::from_secs(2), batch_nanos, punctuality: None };
         Report::new(setting, &phase, Duration::from_secs(1), server)
     }
 
