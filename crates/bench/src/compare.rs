@@ -60,6 +60,9 @@ impl Comparison {
         if arguments.requests == Some(0) {
             return refuse("--requests 0 leaves nothing to compare".to_owned());
         }
+        if arguments.verify {
+            return refuse("--verify needs keys that nobody has called: it does not go with --compare".to_owned());
+        }
         let mut rivals = Vec::with_capacity(targets.len());
         for (target, letter) in targets.iter().zip(LETTERS) {
             let plan = Plan::check(Arguments { target: target.clone(), ..arguments.clone() })?;

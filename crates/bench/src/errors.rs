@@ -30,7 +30,6 @@ impl ErrorTexts {
     }
 
     /// Adds what another thread counted.
-    #[cfg(test)]
     pub(crate) fn merge(&mut self, other: &ErrorTexts) {
         for (text, count) in &other.counts {
             self.add(text, *count);
@@ -49,7 +48,8 @@ impl ErrorTexts {
         sorted
     }
 
-    fn add(&mut self, text: &str, more: u64) {
+    /// Counts several errors of one text.
+    pub(crate) fn add(&mut self, text: &str, more: u64) {
         if let Some((_, count)) = self.counts.iter_mut().find(|(known, _)| known == text) {
             *count = count.saturating_add(more);
         } else if self.counts.len() < TEXTS_MAX {

@@ -1,6 +1,7 @@
 //! The keys of a run: their names, the order they are called in, and the slot and core of each.
 
 use crate::error::BenchError;
+use crate::random::Random;
 
 /// Slots of a cluster, by which Tollgate also spreads keys over its cores.
 const SLOT_COUNT: u16 = 16_384;
@@ -13,7 +14,6 @@ const SLOTS_A_STEP: u16 = 64;
 pub(crate) struct KeyNames {
     prefix: String,
     digits: usize,
-    count: u32,
 }
 
 impl KeyNames {
@@ -27,12 +27,7 @@ impl KeyNames {
                 "--key-bytes {key_bytes} is too short: {count} keys with the prefix {prefix:?} need {needed}"
             )));
         }
-        Ok(KeyNames { prefix: prefix.to_owned(), digits, count })
-    }
-
-    /// Number of keys.
-    pub(crate) fn count(&self) -> u32 {
-        self.count
+        Ok(KeyNames { prefix: prefix.to_owned(), digits })
     }
 
     /// Length of a key in bytes.
@@ -48,17 +43,17 @@ impl KeyNames {
         out.resize(self.key_bytes().saturating_sub(number.len()), b'0');
         out.extend_from_slice(number.as_bytes());
     }
+}
 
-    /// All keys once, in an order that only the seed decides.
-    pub(crate) fn shuffled(&self, seed: u64) -> Vec<u32> {
-        let mut order: Vec<u32> = (0..self.count).collect();
-        let mut random = Random::new(seed);
-        for remaining in (1..order.len()).rev() {
-            let chosen = random.below(remaining.saturating_add(1));
-            order.swap(remaining, chosen);
-        }
-        order
+/// The numbers below `count` once each, in an order that only the seed decides.
+pub(crate) fn shuffled(count: u32, seed: u64) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..count).collect();
+    let mut random = Random::new(seed);
+    for remaining in (1..order.len()).rev() {
+        let chosen = random.below(remaining.saturating_add(1));
+        order.swap(remaining, chosen);
     }
+    order
 }
 
 /// The core that owns a key on a Tollgate server of `core_count` cores.
@@ -92,33 +87,6 @@ fn crc16(bytes: &[u8]) -> u16 {
         }
     }
     register
-}
-
-/// A small generator (splitmix64): the order of keys needs no more, and the same seed gives the same order anywhere.
-#[derive(Debug, Clone)]
-struct Random {
-    state: u64,
-}
-
-impl Random {
-    fn new(seed: u64) -> Random {
-        Random { state: seed }
-    }
-
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number from 0 to `bound - 1`; the bias of a bound below 2^32 is under 2^-32.
-    fn below(&mut self, bound: usize) -> usize {
-        let bound = u64::try_from(bound).unwrap_or(u64::MAX);
-        let scaled = (u128::from(self.next()) * u128::from(bound)) >> 64;
-        usize::try_from(scaled).unwrap_or_default()
-    }
 }
 
 #[cfg(test)]
@@ -159,13 +127,12 @@ mod tests {
 
     #[test]
     fn an_order_holds_each_key_once_and_follows_its_seed() {
-        let names = KeyNames::new("", 4, 1_000).unwrap();
-        let order = names.shuffled(7);
+        let order = shuffled(1_000, 7);
         let mut sorted = order.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, (0..1_000).collect::<Vec<u32>>());
         assert_ne!(order, sorted);
-        assert_eq!(order, names.shuffled(7));
-        assert_ne!(order, names.shuffled(8));
+        assert_eq!(order, shuffled(1_000, 7));
+        assert_ne!(order, shuffled(1_000, 8));
     }
 }

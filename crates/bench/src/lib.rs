@@ -2,19 +2,22 @@
 //!
 //! A limiter's server is so fast that most load generators measure themselves: they render requests and decode
 //! replies while the clock runs, and the server waits for them. Here every request is rendered before the clock
-//! starts, a batch leaves as one slice of a large buffer, and replies are counted without being decoded, all on one
-//! thread that can be pinned to a CPU. The figure that leads is the server's CPU time per call, read from /proc:
+//! starts, a batch leaves as one slice of a large buffer, and replies are counted without being decoded, on one thread
+//! or several that can be pinned to CPUs. The figure that leads is the server's CPU time per call, read from /proc:
 //! unlike calls per second it hardly moves when the machine is shared.
 //!
 //! ```text
-//! arguments -> plan -> dialog (connect, AUTH, SCRIPT LOAD) -> template + keys -> ring (rendered calls)
-//!                        -> drive (closed loop over connection + scan) -> process (CPU, memory) -> report
+//! arguments -> plan -> dialog (connect, AUTH) -> workload (which words the server knows, SCRIPT LOAD)
+//!                        -> sequence (which key, uniform or zipf) + template -> ring (rendered calls)
+//!                        -> crew (threads) of drive (closed loop) or open (schedule), over connection + scan
+//!                        -> verify (every reply against the limit), process (CPU, memory) -> report
 //!              compare: plans of several servers, round after round         live -> progress, intervals
 //! ```
 
 mod arguments;
 mod compare;
 mod connection;
+mod crew;
 mod dialog;
 mod drive;
 mod error;
@@ -22,17 +25,27 @@ mod errors;
 mod format;
 mod intervals;
 mod keys;
+mod latency;
 mod live;
+mod open;
 mod output;
 mod plan;
 mod process;
 mod progress;
+mod punctual;
+mod random;
+mod repair;
 mod report;
 mod ring;
 mod run;
 mod scan;
+mod schedule;
+mod sequence;
 mod target;
 mod template;
+mod verify;
+mod workload;
+mod zipf;
 
 pub use arguments::Arguments;
 

@@ -3,16 +3,14 @@
 //! Driver threads hand over what they counted about ten times a second; the progress bar takes it. Nothing here is
 //! touched per call, so one lock serves all.
 
+use crate::drive::Limit;
 use crate::error::BenchError;
 use crate::intervals::{Interval, Intervals};
+use crate::latency::new_histogram;
 use hdrhistogram::Histogram;
-use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
-
-/// Latencies above this are counted as this.
-const LATENCY_NANOS_MAX: u64 = 60_000_000_000;
 
 /// What a run is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +34,15 @@ pub(crate) enum Goal {
     Calls(u64),
     /// After so much time.
     Time(Duration),
+}
+
+impl From<Limit> for Goal {
+    fn from(limit: Limit) -> Goal {
+        match limit {
+            Limit::Calls(calls) => Goal::Calls(calls),
+            Limit::Time(time) => Goal::Time(time),
+        }
+    }
 }
 
 /// Counts of the stage that runs, shared between driver threads and the watcher.
@@ -89,8 +96,7 @@ pub(crate) struct Look {
 impl Live {
     /// Nothing has been counted yet.
     pub(crate) fn new() -> Result<Live, BenchError> {
-        let latency_nanos = Histogram::new_with_bounds(1_000, LATENCY_NANOS_MAX, 3)
-            .map_err(|error| BenchError::System { what: "no latency histogram", source: io::Error::other(error) })?;
+        let latency_nanos = new_histogram()?;
         let now = Instant::now();
         let state = State {
             label: String::new(),
@@ -210,7 +216,7 @@ mod tests {
     use super::*;
 
     fn of_micros(values: &[u64]) -> Histogram<u64> {
-        let mut histogram = Histogram::new_with_bounds(1_000, LATENCY_NANOS_MAX, 3).unwrap();
+        let mut histogram = new_histogram().unwrap();
         values.iter().for_each(|micros| histogram.record(micros * 1_000).unwrap());
         histogram
     }

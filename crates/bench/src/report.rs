@@ -19,6 +19,8 @@ use crate::drive::Phase;
 use crate::errors::ErrorTexts;
 use crate::intervals::Interval;
 use crate::process::{CpuUse, Sighting};
+use crate::punctual::ScheduleReport;
+use crate::verify::Verdict;
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
 use std::time::Duration;
@@ -39,6 +41,25 @@ pub(crate) struct Setting {
     pub(crate) key_bytes: usize,
     pub(crate) own_core: bool,
     pub(crate) seed: u64,
+    pub(crate) threads: usize,
+    /// The workload by name, none for a command of one's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) workload: Option<&'static str>,
+    /// How the server was asked for the workload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) dialect: Option<&'static str>,
+    /// uniform or zipf.
+    pub(crate) key_distribution: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) zipf_exponent: Option<f64>,
+    /// The share of denied calls that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) denied_share_asked: Option<f64>,
+    /// Of an open loop: calls a second that were asked for, and how their batches are spread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rate: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) arrivals: Option<&'static str>,
 }
 
 /// What the server used while it was measured, and holds at the end.
@@ -74,6 +95,11 @@ pub(crate) struct Report {
     seen: Seen,
     #[serde(flatten)]
     setting: Setting,
+    /// How an open loop kept its schedule.
+    #[serde(flatten)]
+    schedule: Option<ScheduleReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verify: Option<Verdict>,
     #[serde(flatten)]
     full: Option<Full>,
 }
@@ -107,6 +133,12 @@ struct Seen {
 pub(crate) enum Warning {
     /// The client may have been what limited the rate.
     ClientBusy,
+    /// The client did not send when it was to.
+    ClientLate,
+    /// The server did not keep up with the rate.
+    RateNotKept,
+    /// A limit was broken.
+    Violations,
     /// The server's CPU time is not exact.
     ClockTicks,
     /// Replies do not look like one another.
@@ -155,6 +187,8 @@ impl Report {
             server,
             seen: Seen::default(),
             setting,
+            schedule: phase.punctuality.as_ref().map(|punctuality| ScheduleReport::new(punctuality, phase)),
+            verify: None,
             full: None,
         }
     }
@@ -188,9 +222,15 @@ impl Report {
         }
     }
 
+    /// Adds what checking every reply found.
+    pub(crate) fn with_verdict(self, verify: Option<Verdict>) -> Report {
+        Report { verify, ..self }
+    }
+
     /// Whether every call was answered as it should be.
     pub(crate) fn is_clean(&self) -> bool {
-        self.errors == 0 && self.unexpected_replies == 0
+        let is_verified = self.verify.as_ref().is_none_or(|verdict| verdict.violations == 0);
+        self.errors == 0 && self.unexpected_replies == 0 && is_verified
     }
 
     /// One JSON object on one line.
@@ -206,12 +246,20 @@ impl Report {
     /// The warnings, each of another kind.
     pub(crate) fn kinds_of_warnings(&self) -> Vec<(Warning, String)> {
         let mut warnings = Vec::new();
-        if self.client_busy_percent > CLIENT_BUSY_PERCENT_MAX {
+        // An open loop waits for the next due time on its CPU, so there only its lateness tells.
+        if self.schedule.is_none() && self.client_busy_percent > CLIENT_BUSY_PERCENT_MAX {
             let text = format!(
                 "The client was busy {:.0} % of the time: it may have limited the rate, and made the latencies longer.",
                 self.client_busy_percent
             );
             warnings.push((Warning::ClientBusy, text));
+        }
+        if let Some(schedule) = &self.schedule {
+            warnings.extend(schedule.warnings());
+        }
+        if let Some(verdict) = self.verify.as_ref().filter(|verdict| verdict.violations > 0) {
+            let text = format!("{} replies broke their limit.", verdict.violations);
+            warnings.push((Warning::Violations, text));
         }
         if self.server.as_ref().is_some_and(|server| !server.server_cpu_is_exact) {
             let text = "The server's CPU time is counted in clock ticks: short runs are not exact.".to_owned();

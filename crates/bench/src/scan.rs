@@ -28,6 +28,45 @@ pub(crate) struct Tally {
     pub(crate) first_error: Option<String>,
     /// How often each error text came.
     pub(crate) error_texts: ErrorTexts,
+    /// Errors that say that the server does not have the script.
+    pub(crate) missing_scripts: u64,
+}
+
+impl Tally {
+    /// Adds what another thread counted.
+    pub(crate) fn add(&mut self, other: Tally) {
+        self.replies = self.replies.saturating_add(other.replies);
+        self.errors = self.errors.saturating_add(other.errors);
+        self.denied = self.denied.saturating_add(other.denied);
+        self.unexpected = self.unexpected.saturating_add(other.unexpected);
+        self.missing_scripts = self.missing_scripts.saturating_add(other.missing_scripts);
+        self.first_error = self.first_error.take().or(other.first_error);
+        self.error_texts.merge(&other.error_texts);
+    }
+
+    /// Counts calls that will never be answered.
+    pub(crate) fn add_lost(&mut self, calls: u64, text: &str) {
+        self.replies = self.replies.saturating_add(calls);
+        self.errors = self.errors.saturating_add(calls);
+        self.first_error.get_or_insert_with(|| text.to_owned());
+        self.error_texts.add(text, calls);
+    }
+}
+
+/// Who wants to know more of replies than their number. Where nobody does it is `()`, and nothing of it is left in the
+/// machine code.
+pub(crate) trait Sink {
+    /// An integer of the present reply, at any depth, in order.
+    fn integer(&mut self, value: i64);
+    /// The present reply is whole.
+    fn end(&mut self, is_error: bool);
+}
+
+impl Sink for () {
+    #[inline(always)]
+    fn integer(&mut self, _value: i64) {}
+    #[inline(always)]
+    fn end(&mut self, _is_error: bool) {}
 }
 
 /// How a reply says that a call was denied.
@@ -39,6 +78,8 @@ pub(crate) enum Denial {
     FirstIsZero,
     /// The first element is 1: CL.THROTTLE and its alias.
     FirstIsOne,
+    /// The second element is 0: INCREX, which answers the value and what was added.
+    SecondIsZero,
 }
 
 impl Denial {
@@ -46,6 +87,7 @@ impl Denial {
     pub(crate) fn of_command(name: &str) -> Denial {
         match name {
             "CL.THROTTLE" | "RL.THROTTLE" => Denial::FirstIsOne,
+            "INCREX" => Denial::SecondIsZero,
             "RL.GET" | "RL.HELP" | "RL.TOP" | "RL.CLOCK" => Denial::Never,
             "EVAL" | "EVALSHA" | "EVAL_RO" | "EVALSHA_RO" | "THROTTLE" => Denial::FirstIsZero,
             _ if name.starts_with("RL.") => Denial::FirstIsZero,
@@ -53,11 +95,20 @@ impl Denial {
         }
     }
 
-    fn holds(self, first: i64) -> bool {
+    /// How many values of the reply have begun when the one that tells is there; the array itself is the first.
+    fn place(self) -> u64 {
+        match self {
+            Denial::Never => u64::MAX,
+            Denial::FirstIsZero | Denial::FirstIsOne => 2,
+            Denial::SecondIsZero => 3,
+        }
+    }
+
+    fn holds(self, value: i64) -> bool {
         match self {
             Denial::Never => false,
-            Denial::FirstIsZero => first == 0,
-            Denial::FirstIsOne => first == 1,
+            Denial::FirstIsZero | Denial::SecondIsZero => value == 0,
+            Denial::FirstIsOne => value == 1,
         }
     }
 }
@@ -76,6 +127,7 @@ pub(crate) enum ScanError {
 pub(crate) struct Scanner {
     state: State,
     denial: Denial,
+    denial_place: u64,
     /// Values that the reply still needs, those inside it included; 0 between replies.
     values_left: i64,
     /// Values of the reply that have begun.
@@ -110,6 +162,7 @@ impl Scanner {
         Scanner {
             state: State::Kind,
             denial,
+            denial_place: denial.place(),
             values_left: 0,
             values_begun: 0,
             shape: Shape::default(),
@@ -118,13 +171,20 @@ impl Scanner {
         }
     }
 
+    /// Forgets a reply that will not be finished.
+    pub(crate) fn restart(&mut self) {
+        self.state = State::Kind;
+        self.values_left = 0;
+    }
+
     /// Walks bytes as they came from the socket and counts what ends in them. The first reply that is no error
     /// sets `expected`, which all later ones are held against.
-    pub(crate) fn feed(
+    pub(crate) fn feed<S: Sink>(
         &mut self,
         bytes: &[u8],
         expected: &mut Option<Shape>,
         tally: &mut Tally,
+        sink: &mut S,
     ) -> Result<(), ScanError> {
         let mut rest = bytes;
         while let Some((&byte, after)) = rest.split_first() {
@@ -137,13 +197,13 @@ impl Scanner {
                         self.state = State::Digits { kind, value, negative };
                     }
                     b'-' => self.state = State::Digits { kind, value, negative: true },
-                    b'\n' => self.end_digits(kind, if negative { -value } else { value }, expected, tally)?,
+                    b'\n' => self.end_digits(kind, if negative { -value } else { value }, expected, tally, sink)?,
                     b'\r' => {}
                     _ => return Err(ScanError::BadLength),
                 },
                 State::Line { is_error } => {
                     if byte == b'\n' {
-                        self.end_value(expected, tally);
+                        self.end_value(expected, tally, sink);
                     } else if is_error && byte != b'\r' && self.error_text.len() < ERROR_BYTES_MAX {
                         self.error_text.push(byte);
                     }
@@ -153,7 +213,7 @@ impl Scanner {
                     let more = rest.len().min(bytes_left.saturating_sub(1));
                     rest = rest.get(more..).unwrap_or_default();
                     match bytes_left.saturating_sub(more).saturating_sub(1) {
-                        0 => self.end_value(expected, tally),
+                        0 => self.end_value(expected, tally, sink),
                         bytes_left => self.state = State::Body { bytes_left },
                     }
                 }
@@ -180,18 +240,20 @@ impl Scanner {
         Ok(())
     }
 
-    fn end_digits(
+    fn end_digits<S: Sink>(
         &mut self,
         kind: u8,
         value: i64,
         expected: &mut Option<Shape>,
         tally: &mut Tally,
+        sink: &mut S,
     ) -> Result<(), ScanError> {
         if kind == b':' {
-            if self.values_begun == 2 && self.shape.kind == b'*' {
+            if self.values_begun == self.denial_place && self.shape.kind == b'*' {
                 self.denied = self.denial.holds(value);
             }
-            self.end_value(expected, tally);
+            sink.integer(value);
+            self.end_value(expected, tally, sink);
             return Ok(());
         }
         if value > LENGTH_MAX {
@@ -199,7 +261,7 @@ impl Scanner {
         }
         match kind {
             // A negative length is the null of RESP2.
-            _ if value < 0 => self.end_value(expected, tally),
+            _ if value < 0 => self.end_value(expected, tally, sink),
             b'$' | b'=' | b'!' => {
                 let body_bytes = usize::try_from(value).map_err(|_| ScanError::BadLength)?;
                 self.state = State::Body { bytes_left: body_bytes.saturating_add(2) };
@@ -210,22 +272,27 @@ impl Scanner {
                 }
                 let inside = if kind == b'%' { value.saturating_mul(2) } else { value };
                 self.values_left = self.values_left.saturating_add(inside);
-                self.end_value(expected, tally);
+                self.end_value(expected, tally, sink);
             }
         }
         Ok(())
     }
 
-    fn end_value(&mut self, expected: &mut Option<Shape>, tally: &mut Tally) {
+    fn end_value<S: Sink>(&mut self, expected: &mut Option<Shape>, tally: &mut Tally, sink: &mut S) {
         self.state = State::Kind;
         self.values_left = self.values_left.saturating_sub(1);
         if self.values_left > 0 {
             return;
         }
         tally.replies = tally.replies.saturating_add(1);
-        if matches!(self.shape.kind, b'-' | b'!') {
+        let is_error = matches!(self.shape.kind, b'-' | b'!');
+        sink.end(is_error);
+        if is_error {
             tally.errors = tally.errors.saturating_add(1);
             tally.error_texts.count(&self.error_text);
+            if self.error_text.starts_with(b"NOSCRIPT") {
+                tally.missing_scripts = tally.missing_scripts.saturating_add(1);
+            }
             if tally.first_error.is_none() {
                 tally.first_error = Some(String::from_utf8_lossy(&self.error_text).into_owned());
             }
@@ -252,8 +319,8 @@ mod tests {
             let (first, second) = bytes.split_at(split);
             let (mut scanner, mut expected, mut tally) = (Scanner::new(denial), None, Tally::default());
             let fed = scanner
-                .feed(first, &mut expected, &mut tally)
-                .and_then(|()| scanner.feed(second, &mut expected, &mut tally));
+                .feed(first, &mut expected, &mut tally, &mut ())
+                .and_then(|()| scanner.feed(second, &mut expected, &mut tally, &mut ()));
             results.push(fed.map(|()| tally));
         }
         let (last, others) = results.split_last().unwrap();
@@ -294,6 +361,29 @@ mod tests {
         assert_eq!(counted(Denial::Never, &long).unwrap().first_error.unwrap().len(), ERROR_BYTES_MAX);
     }
 
+    /// Keeps what it is told, an end as none.
+    #[derive(Default)]
+    struct Told(Vec<Option<i64>>);
+
+    impl Sink for Told {
+        fn integer(&mut self, value: i64) {
+            self.0.push(Some(value));
+        }
+        fn end(&mut self, _is_error: bool) {
+            self.0.push(None);
+        }
+    }
+
+    #[test]
+    fn a_sink_is_told_the_integers_of_each_reply() {
+        let (mut scanner, mut told) = (Scanner::new(Denial::FirstIsZero), Told::default());
+        let text = b"*3\r\n:1\r\n*1\r\n:-7\r\n:2\r\n-NOSCRIPT no\r\n:9\r\n";
+        let (mut expected, mut tally) = (None, Tally::default());
+        scanner.feed(text, &mut expected, &mut tally, &mut told).unwrap();
+        assert_eq!(told.0, [Some(1), Some(-7), Some(2), None, None, Some(9), None]);
+        assert_eq!(tally.missing_scripts, 1);
+    }
+
     #[test]
     fn what_is_no_reply_is_told() {
         assert_eq!(counted(Denial::Never, "HTTP/1.1 400\r\n"), Err(ScanError::UnknownKind(b'H')));
@@ -312,6 +402,7 @@ mod tests {
             ("RL.THROTTLE", Denial::FirstIsOne),
             ("RL.GET", Denial::Never),
             ("INCR", Denial::Never),
+            ("INCREX", Denial::SecondIsZero),
         ];
         for (name, denial) in cases {
             assert_eq!(Denial::of_command(name), denial, "{name}");
@@ -319,5 +410,7 @@ mod tests {
         let limited = "*5\r\n:1\r\n:100\r\n:0\r\n:5\r\n:9\r\n";
         assert_eq!(counted(Denial::FirstIsOne, limited).unwrap().denied, 1);
         assert_eq!(counted(Denial::Never, limited).unwrap().denied, 0);
+        let counters = "*2\r\n:0\r\n:1\r\n*2\r\n:5\r\n:0\r\n";
+        assert_eq!(counted(Denial::SecondIsZero, counters).unwrap().denied, 1);
     }
 }

@@ -23,7 +23,11 @@ impl Report {
         page.heading(&self.setting.command, &subtitle(&[&self.setting.target, &started.unwrap_or_default()]));
         page.warnings(&self.warnings());
         page.tiles(&self.tiles());
-        let name = if self.setting.pipeline > 1 { "Latency of a batch" } else { "Latency of a call" };
+        let name = match (&self.schedule, self.setting.pipeline) {
+            (Some(_), _) => "Latency from when a batch was due",
+            (None, 1) => "Latency of a call",
+            (None, _) => "Latency of a batch",
+        };
         let curve = [(self.setting.target.clone(), &self.latency)];
         latency_chart(&mut page, name, &curve);
         if let Some(full) = &self.full {

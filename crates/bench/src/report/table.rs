@@ -2,6 +2,8 @@
 
 use super::{Report, float};
 use crate::format;
+use crate::punctual::ScheduleReport;
+use crate::verify::Verdict;
 use std::fmt::Write;
 
 /// Columns of figures are at least as wide as most figures, so that tables below one another are alike.
@@ -66,7 +68,7 @@ impl Report {
 
     /// Two lines: percentiles, and the latencies below them.
     fn latency_text(&self) -> String {
-        let mut names = vec!["batch latency".to_owned()];
+        let mut names = vec![self.latency_name().to_owned()];
         let mut figures = vec![String::new()];
         for (name, percentile) in COLUMNS {
             names.push(name.to_owned());
@@ -89,7 +91,14 @@ impl Report {
             rows.push(("unexpected replies", format::count(self.unexpected_replies)));
         }
         rows.push(("client busy", format!("{:.0} %", self.client_busy_percent)));
+        rows.extend(self.schedule.iter().flat_map(ScheduleReport::rows));
+        rows.extend(self.verify.iter().flat_map(Verdict::rows));
         rows
+    }
+
+    /// What a latency is counted from.
+    pub(super) fn latency_name(&self) -> &'static str {
+        if self.schedule.is_some() { "since it was due" } else { "batch latency" }
     }
 }
 

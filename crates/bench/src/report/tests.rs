@@ -16,6 +16,14 @@ pub(crate) fn sample(server: Option<ServerUse>) -> Report {
         key_bytes: 24,
         own_core: false,
         seed: 1,
+        threads: 1,
+        workload: None,
+        dialect: None,
+        key_distribution: "uniform",
+        zipf_exponent: None,
+        denied_share_asked: None,
+        rate: None,
+        arrivals: None,
     };
     let mut batch_nanos = Histogram::new_with_bounds(1_000, 60_000_000_000, 3).unwrap();
     (1..=334).for_each(|batch| batch_nanos.record(batch * 6_000).unwrap());
@@ -24,7 +32,7 @@ pub(crate) fn sample(server: Option<ServerUse>) -> Report {
     for text in ["ERR <script>two\u{1b}[2J", "ERR one", "ERR <script>two\u{1b}[2J"] {
         tally.error_texts.count(text.as_bytes());
     }
-    let phase = Phase { tally, elapsed: Duration::from_secs(2), batch_nanos };
+    let phase = Phase { tally, elapsed: Duration::from_secs(2), batch_nanos, punctuality: None };
     Report::new(setting, &phase, Duration::from_secs(1), server)
 }
 
@@ -147,7 +155,7 @@ fn the_page_holds_everything_and_no_markup_from_outside() {
 #[test]
 fn a_run_without_calls_has_a_report_too() {
     let batch_nanos = Histogram::new_with_bounds(1_000, 60_000_000_000, 3).unwrap();
-    let phase = Phase { tally: Tally::default(), elapsed: Duration::ZERO, batch_nanos };
+    let phase = Phase { tally: Tally::default(), elapsed: Duration::ZERO, batch_nanos, punctuality: None };
     let setting = sample(None).setting;
     let mut report = Report::new(setting, &phase, Duration::ZERO, Some(sample_server()));
     report.complete(String::new(), Machine::look(), Vec::new());
