@@ -54,7 +54,7 @@ class Browser:
         self._session = None
 
     def __enter__(self) -> "Browser":
-        self._folder = tempfile.TemporaryDirectory()
+        self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         from_us, self._to_browser = os.pipe()
         self._from_browser, to_us = os.pipe()
         # Root has no sandbox of its own to go into.
@@ -80,8 +80,14 @@ class Browser:
         return self
 
     def __exit__(self, *_) -> None:
-        self._process.kill()
-        self._process.wait()
+        try:
+            # Its own end takes its children along, which would write into the folder otherwise.
+            self._session = None
+            self.call("Browser.close")
+            self._process.wait(SECONDS)
+        except (OSError, AssertionError, subprocess.TimeoutExpired):
+            self._process.kill()
+            self._process.wait()
         os.close(self._to_browser)
         os.close(self._from_browser)
         self._folder.cleanup()
