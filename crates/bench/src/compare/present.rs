@@ -61,6 +61,7 @@ impl Comparison {
         let mut text = String::new();
         let mut rows = vec![("command", self.commands()), ("rounds", self.rounds.to_string())];
         rows.extend(self.rivals.iter().map(|rival| (rival.letter, rival.words())));
+        rows.push(("settings", self.other_settings()));
         text.push_str(&report::rows_to_text(&rows));
         let letters = self.letters();
         let mut medians = vec![std::iter::once("median of the rounds".to_owned()).chain(letters).collect()];
@@ -224,6 +225,16 @@ impl Comparison {
             fields.iter().find(|(other, _)| other == name).map_or_else(|| "–".to_owned(), |(_, value)| value.clone())
         };
         names.into_iter().map(|name| (name.clone(), all.iter().map(|fields| value(fields, &name)).collect())).collect()
+    }
+
+    /// All other settings in a line; where servers differ, each one's value.
+    fn other_settings(&self) -> String {
+        let others = self.settings().into_iter().filter(|(name, _)| !["target", "command"].contains(&name.as_str()));
+        let words = others.map(|(name, mut values)| {
+            values.dedup();
+            format!("{name} {}", values.join(" | "))
+        });
+        words.collect::<Vec<String>>().join(", ")
     }
 
     /// The command, or the different commands that do the same at different servers.

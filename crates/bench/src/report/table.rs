@@ -6,6 +6,9 @@ use crate::punctual::ScheduleReport;
 use crate::verify::Verdict;
 use std::fmt::Write;
 
+/// Settings with a row of their own.
+const SHOWN: [&str; 6] = ["target", "command", "connections", "pipeline", "keys", "key bytes"];
+
 /// Columns of figures are at least as wide as most figures, so that tables below one another are alike.
 const CELL_CHARS_MIN: usize = 8;
 
@@ -37,6 +40,7 @@ impl Report {
             ("command", setting.command.clone()),
             ("connections x pipeline", format!("{} x {}", setting.connections, setting.pipeline)),
             ("keys", format!("{} of {} bytes", format::count(u64::from(setting.keys)), setting.key_bytes)),
+            ("other settings", others(self.settings())),
         ]
     }
 
@@ -100,6 +104,12 @@ impl Report {
     pub(super) fn latency_name(&self) -> &'static str {
         if self.schedule.is_some() { "since it was due" } else { "batch latency" }
     }
+}
+
+/// Every setting that has no row of its own.
+fn others(settings: Vec<(String, String)>) -> String {
+    let others = settings.into_iter().filter(|(name, _)| !SHOWN.contains(&name.as_str()));
+    others.map(|(name, value)| format!("{name} {value}")).collect::<Vec<String>>().join(", ")
 }
 
 /// Names and figures in two columns.

@@ -104,6 +104,7 @@ fn the_table_leads_with_the_server() {
     let table = full_sample().to_table();
     let expected = [
         "connections x pipeline   2 x 3\n",
+        "other settings           keys measured 100, own core no, seed 1, threads 1, key distribution uniform\n",
         "server CPU per call      3.00 µs (2.00 µs user, 1.00 µs system)\n",
         "server memory per key    64.0 bytes (6.25 KiB in all)\n",
         "server process           4711 <script>\n",
