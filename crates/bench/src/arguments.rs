@@ -71,9 +71,10 @@ pub struct Arguments {
     #[arg(long, default_value_t = 24)]
     pub(crate) key_bytes: usize,
 
-    /// What every key starts with; a {tag} in it puts all keys into one slot
-    #[arg(long, default_value = "rl:key:")]
-    pub(crate) key_prefix: String,
+    /// What every key starts with; a {tag} in it puts all keys into one slot [default: rl:<workload>:, with --command
+    /// rl:key:]
+    #[arg(long)]
+    pub(crate) key_prefix: Option<String>,
 
     /// Open loop: this many calls a second over all connections, whether the server keeps up or not; latency counts
     /// from when a call was due. Without it a connection's next batch leaves when the last one is answered

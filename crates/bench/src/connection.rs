@@ -41,12 +41,14 @@ struct Flight {
 }
 
 /// What came of reading.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Progress {
     /// Batches whose last reply has come.
     pub(crate) completed: usize,
     /// When the last reply of this reading came; before that, when the oldest batch was sent.
     pub(crate) at: Instant,
+    /// Why nothing more will come, if it was found behind completed batches.
+    pub(crate) gone: Option<BenchError>,
 }
 
 /// What the connections of a thread read into and count into.
@@ -152,19 +154,27 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads what has come, until there is no more or nothing is on the way.
-    pub(crate) fn receive(&mut self, ring: &Ring, counter: &mut Counter) -> Result<Progress, BenchError> {
+    /// Reads what has come, until there is no more or nothing is on the way. `is_closing` says that the other side has
+    /// sent its last: its end is then waiting behind what has come.
+    pub(crate) fn receive(
+        &mut self,
+        ring: &Ring,
+        counter: &mut Counter,
+        is_closing: bool,
+    ) -> Result<Progress, BenchError> {
         let Some(oldest) = self.flights.front() else {
             return self.receive_unasked(counter);
         };
-        let mut progress = Progress { completed: 0, at: oldest.sent_at };
+        let mut progress = Progress { completed: 0, at: oldest.sent_at, gone: None };
         loop {
             let length = match self.stream.read(&mut counter.buffer) {
-                Ok(0) => return Err(BenchError::Closed { said: counter.tally.first_error.clone() }),
+                Ok(0) => {
+                    return progress.ending(BenchError::Closed { said: counter.tally.first_error.clone() });
+                }
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(progress),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(lost(error, counter.tally.first_error.clone())),
+                Err(error) => return progress.ending(lost(error, counter.tally.first_error.clone())),
             };
             let bytes = counter.buffer.get(..length).unwrap_or_default();
             let before = counter.tally.replies;
@@ -183,7 +193,7 @@ impl Connection {
             }
             // A read that did not fill the buffer has emptied the socket, and more bytes raise a new event: the
             // read that would only say so is saved.
-            if length < BUFFER_BYTES || self.flights.is_empty() {
+            if (length < BUFFER_BYTES && !is_closing) || self.flights.is_empty() {
                 return Ok(progress);
             }
         }
@@ -195,7 +205,7 @@ impl Connection {
             Ok(0) => Err(BenchError::Closed { said: None }),
             Ok(_) => Err(BenchError::Protocol("more replies came than calls were sent".into())),
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                Ok(Progress { completed: 0, at: Instant::now() })
+                Ok(Progress { completed: 0, at: Instant::now(), gone: None })
             }
             Err(error) => Err(lost(error, None)),
         }
@@ -270,6 +280,13 @@ impl Connection {
             capture.restart();
         }
         Ok(())
+    }
+}
+
+impl Progress {
+    /// The connection is gone: an error, or something to tell beside what was completed.
+    fn ending(self, error: BenchError) -> Result<Progress, BenchError> {
+        if self.completed == 0 { Err(error) } else { Ok(Progress { gone: Some(error), ..self }) }
     }
 }
 

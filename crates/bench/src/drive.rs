@@ -101,22 +101,25 @@ impl Driver {
                 if !event.is_readable() {
                     continue;
                 }
-                let now = match connection.receive(ring, &mut self.counter) {
+                let progress = match connection.receive(ring, &mut self.counter, event.is_read_closed()) {
                     Ok(progress) if progress.completed == 0 => continue,
-                    Ok(progress) => progress.at,
+                    Ok(progress) => progress,
                     Err(error) => {
                         self.repair.lose(place, connection, ring, &mut self.counter, error)?;
                         continue;
                     }
                 };
+                let now = progress.at;
                 ended = now;
-                match budget.take(self.pipeline, now) {
-                    0 => busy = busy.saturating_sub(1),
-                    calls => {
-                        if let Err(error) = connection.begin(ring, calls, now, now) {
-                            self.repair.lose(place, connection, ring, &mut self.counter, error)?;
-                        }
+                let sent = match budget.take(self.pipeline, now) {
+                    0 => {
+                        busy = busy.saturating_sub(1);
+                        Ok(())
                     }
+                    calls => connection.begin(ring, calls, now, now),
+                };
+                if let Some(error) = sent.err().or(progress.gone) {
+                    self.repair.lose(place, connection, ring, &mut self.counter, error)?;
                 }
                 self.counter.latencies.tell(live, self.counter.tally.replies, now);
             }

@@ -10,24 +10,31 @@ const SLOT_COUNT: u16 = 16_384;
 const SLOTS_A_STEP: u16 = 64;
 
 /// Key names: a prefix and a number padded with zeros, all of one length.
+///
+/// Keys of denied calls are numbered on from the count of the others. Their names bear a mark, so that whatever runs
+/// came before, no such key has been one whose limit can come back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeyNames {
     prefix: String,
     digits: usize,
+    count: u32,
 }
 
+const MARK: u8 = b'd';
+
 impl KeyNames {
-    /// Names `count` keys of `key_bytes` bytes; an error if the numbers do not fit behind the prefix.
-    pub(crate) fn new(prefix: &str, key_bytes: usize, count: u32) -> Result<KeyNames, BenchError> {
-        let largest = count.saturating_sub(1).to_string();
+    /// Names `count` keys of `key_bytes` bytes, and as many marked ones if there are denied calls; an error if the
+    /// numbers do not fit behind the prefix.
+    pub(crate) fn new(prefix: &str, key_bytes: usize, count: u32, marks: bool) -> Result<KeyNames, BenchError> {
+        let largest = count.saturating_sub(1).to_string().len().saturating_add(usize::from(marks));
         let digits = key_bytes.saturating_sub(prefix.len());
-        if digits < largest.len() {
-            let needed = prefix.len().saturating_add(largest.len());
+        if digits < largest {
+            let needed = prefix.len().saturating_add(largest);
             return Err(BenchError::Arguments(format!(
                 "--key-bytes {key_bytes} is too short: {count} keys with the prefix {prefix:?} need {needed}"
             )));
         }
-        Ok(KeyNames { prefix: prefix.to_owned(), digits })
+        Ok(KeyNames { prefix: prefix.to_owned(), digits, count })
     }
 
     /// Length of a key in bytes.
@@ -39,7 +46,9 @@ impl KeyNames {
     pub(crate) fn write(&self, index: u32, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(self.prefix.as_bytes());
-        let number = index.to_string();
+        let marked = index.checked_sub(self.count);
+        out.extend(marked.map(|_| MARK));
+        let number = marked.unwrap_or(index).to_string();
         out.resize(self.key_bytes().saturating_sub(number.len()), b'0');
         out.extend_from_slice(number.as_bytes());
     }
@@ -114,15 +123,18 @@ mod tests {
 
     #[test]
     fn names_have_one_length_and_must_fit() {
-        let names = KeyNames::new("rl:", 6, 1_000).unwrap();
+        let names = KeyNames::new("rl:", 7, 1_000, true).unwrap();
         let mut name = Vec::new();
-        for (index, expected) in [(0, "rl:000"), (7, "rl:007"), (999, "rl:999")] {
+        let cases = [(0, "rl:0000"), (7, "rl:0007"), (999, "rl:0999"), (1_000, "rl:d000"), (1_999, "rl:d999")];
+        for (index, expected) in cases {
             names.write(index, &mut name);
             assert_eq!(name, expected.as_bytes());
         }
-        assert!(KeyNames::new("rl:", 6, 1_001).is_err());
-        assert!(KeyNames::new("rl:", 2, 1).is_err());
-        assert!(KeyNames::new("", 1, 10).is_ok());
+        assert!(KeyNames::new("rl:", 6, 1_001, false).is_err());
+        assert!(KeyNames::new("rl:", 6, 1_000, true).is_err());
+        assert!(KeyNames::new("rl:", 6, 1_000, false).is_ok());
+        assert!(KeyNames::new("rl:", 2, 1, false).is_err());
+        assert!(KeyNames::new("", 1, 10, false).is_ok());
     }
 
     #[test]

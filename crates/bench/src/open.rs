@@ -199,7 +199,7 @@ impl Driver {
         let Some(ring) = ring_for(rings, connection) else { return Ok(None) };
         let sent = if event.is_writable() { connection.send(ring) } else { Ok(()) };
         let received = match sent {
-            Ok(()) if event.is_readable() => connection.receive(ring, &mut self.counter),
+            Ok(()) if event.is_readable() => connection.receive(ring, &mut self.counter, event.is_read_closed()),
             Ok(()) => return Ok(None),
             Err(error) => Err(error),
         };
@@ -212,6 +212,10 @@ impl Driver {
                 }
                 state.freed = progress.at;
                 state.is_blocked = false;
+                if let Some(error) = progress.gone {
+                    let lost = self.repair.lose(place, connection, ring, &mut self.counter, error)?;
+                    state.lost(place, lost);
+                }
                 Ok(Some(progress.at))
             }
             Err(error) => {

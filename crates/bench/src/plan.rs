@@ -104,17 +104,14 @@ impl Plan {
             (Some(calls), _) => Limit::Calls(calls),
             (None, duration) => Limit::Time(duration.unwrap_or(DEFAULT_DURATION)),
         };
-        let families = if draw.denied.is_some() { 2 } else { 1 };
-        // What an earlier run left would be taken for this one's.
-        let nonce = if verify.is_some() { nonce() } else { String::new() };
-        let prefix = format!("{}{nonce}", arguments.key_prefix);
+        let prefix = key_prefix(&arguments, &work, verify.is_some());
         Ok(Plan {
             target: Target::parse(&arguments.target)?,
             work,
             threads: arguments.threads,
             connections: arguments.connections,
             pipeline: arguments.pipeline,
-            names: KeyNames::new(&prefix, arguments.key_bytes, arguments.keys.saturating_mul(families))?,
+            names: KeyNames::new(&prefix, arguments.key_bytes, arguments.keys, draw.denied.is_some())?,
             draw,
             pace: check_pace(&arguments)?,
             verify,
@@ -202,6 +199,19 @@ fn check_pace(arguments: &Arguments) -> Result<Option<Pace>, BenchError> {
     };
     in_range("--rate", calls_per_second, 1, RATE_MAX)?;
     Ok(Some(Pace { calls_per_second, arrivals: arguments.arrivals, seed: arguments.seed }))
+}
+
+/// Workloads do not share keys: a key holds a limit of one kind.
+fn key_prefix(arguments: &Arguments, work: &Work, is_verified: bool) -> String {
+    let given = arguments.key_prefix.clone();
+    if is_verified {
+        // What an earlier run left would be taken for this one's.
+        return given.unwrap_or_else(|| "rl:".to_owned()) + &nonce();
+    }
+    given.unwrap_or_else(|| match work {
+        Work::Command { .. } => "rl:key:".to_owned(),
+        Work::Workload { workload, .. } => format!("rl:{}:", workload.row().name),
+    })
 }
 
 /// Six characters that no other run is likely to have.

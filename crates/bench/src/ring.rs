@@ -141,7 +141,7 @@ mod tests {
     fn wording() -> Wording {
         let template = Template::parse("{key}", None, 1).unwrap();
         let denied = Template::parse("-{key}", None, 1).unwrap();
-        Wording { names: KeyNames::new("", 1, 10).unwrap(), admitted: template, denied, first_denied: 8 }
+        Wording { names: KeyNames::new("", 1, 10, false).unwrap(), admitted: template, denied, first_denied: 8 }
     }
 
     fn batches(order: &[u32], batch_calls: usize, takes: &[usize]) -> Vec<String> {

@@ -56,6 +56,8 @@ impl Tally {
 /// Who wants to know more of replies than their number. Where nobody does it is `()`, and nothing of it is left in the
 /// machine code.
 pub(crate) trait Sink {
+    /// Whether integers are worth reading beyond the one that denies.
+    const WANTS_INTEGERS: bool;
     /// An integer of the present reply, at any depth, in order.
     fn integer(&mut self, value: i64);
     /// The present reply is whole.
@@ -63,6 +65,7 @@ pub(crate) trait Sink {
 }
 
 impl Sink for () {
+    const WANTS_INTEGERS: bool = false;
     #[inline(always)]
     fn integer(&mut self, _value: i64) {}
     #[inline(always)]
@@ -156,6 +159,45 @@ pub(crate) struct Shape {
     elements: i64,
 }
 
+/// The digits of an integer or a length, as far as they have come.
+#[derive(Clone, Copy)]
+struct Digits {
+    value: i64,
+    negative: bool,
+}
+
+/// Ten times this and a digit more is still a number; beyond it the largest number stands for all.
+const VALUE_MAX: i64 = i64::MAX / 10 - 1;
+
+impl Digits {
+    /// Reads on from `byte`, and takes what belongs to the line off `rest`. Answers whether the line has ended.
+    #[inline]
+    fn read(mut self, mut byte: u8, rest: &mut &[u8]) -> Result<(Digits, bool), ScanError> {
+        let mut left = *rest;
+        let is_whole = loop {
+            match byte {
+                b'0'..=b'9' if self.value <= VALUE_MAX => {
+                    // Small enough by the guard: the checks of overflow would cost more than all the rest.
+                    self.value = self.value.wrapping_mul(10).wrapping_add(i64::from(byte & 0x0f));
+                }
+                b'0'..=b'9' => self.value = i64::MAX,
+                b'-' => self.negative = true,
+                b'\r' => {}
+                b'\n' => break true,
+                _ => return Err(ScanError::BadLength),
+            }
+            let Some((&next, after)) = left.split_first() else { break false };
+            (byte, left) = (next, after);
+        };
+        *rest = left;
+        Ok((self, is_whole))
+    }
+
+    fn signed(self) -> i64 {
+        if self.negative { -self.value } else { self.value }
+    }
+}
+
 impl Scanner {
     /// A scanner at the start of a reply.
     pub(crate) fn new(denial: Denial) -> Scanner {
@@ -190,21 +232,29 @@ impl Scanner {
         while let Some((&byte, after)) = rest.split_first() {
             rest = after;
             match self.state {
-                State::Kind => self.begin_value(byte)?,
-                State::Digits { kind, value, negative } => match byte {
-                    b'0'..=b'9' => {
-                        let value = value.saturating_mul(10).saturating_add(i64::from(byte & 0x0f));
-                        self.state = State::Digits { kind, value, negative };
+                State::Kind => self.begin_value::<S>(byte)?,
+                State::Digits { kind, value, negative } => {
+                    let digits = Digits { value, negative };
+                    match digits.read(byte, &mut rest)? {
+                        (whole, true) => self.end_digits(kind, whole.signed(), expected, tally, sink)?,
+                        (Digits { value, negative }, false) => self.state = State::Digits { kind, value, negative },
                     }
-                    b'-' => self.state = State::Digits { kind, value, negative: true },
-                    b'\n' => self.end_digits(kind, if negative { -value } else { value }, expected, tally, sink)?,
-                    b'\r' => {}
-                    _ => return Err(ScanError::BadLength),
-                },
-                State::Line { is_error } => {
+                }
+                State::Line { is_error: false } => {
+                    // A line that does not matter: what matters is where it ends.
                     if byte == b'\n' {
                         self.end_value(expected, tally, sink);
-                    } else if is_error && byte != b'\r' && self.error_text.len() < ERROR_BYTES_MAX {
+                    } else if let Some(end) = rest.iter().position(|other| *other == b'\n') {
+                        rest = rest.get(end.saturating_add(1)..).unwrap_or_default();
+                        self.end_value(expected, tally, sink);
+                    } else {
+                        rest = &[];
+                    }
+                }
+                State::Line { is_error: true } => {
+                    if byte == b'\n' {
+                        self.end_value(expected, tally, sink);
+                    } else if byte != b'\r' && self.error_text.len() < ERROR_BYTES_MAX {
                         self.error_text.push(byte);
                     }
                 }
@@ -222,7 +272,7 @@ impl Scanner {
         Ok(())
     }
 
-    fn begin_value(&mut self, kind: u8) -> Result<(), ScanError> {
+    fn begin_value<S: Sink>(&mut self, kind: u8) -> Result<(), ScanError> {
         if self.values_left == 0 {
             self.values_left = 1;
             self.values_begun = 0;
@@ -232,6 +282,8 @@ impl Scanner {
         }
         self.values_begun = self.values_begun.saturating_add(1);
         self.state = match kind {
+            // An integer that nobody reads is a line.
+            b':' if !S::WANTS_INTEGERS && self.values_begun != self.denial_place => State::Line { is_error: false },
             b':' | b'*' | b'$' | b'~' | b'%' | b'=' | b'!' => State::Digits { kind, value: 0, negative: false },
             b'-' => State::Line { is_error: self.values_begun == 1 },
             b'+' | b'_' | b',' | b'#' | b'(' => State::Line { is_error: false },
@@ -366,6 +418,7 @@ mod tests {
     struct Told(Vec<Option<i64>>);
 
     impl Sink for Told {
+        const WANTS_INTEGERS: bool = true;
         fn integer(&mut self, value: i64) {
             self.0.push(Some(value));
         }

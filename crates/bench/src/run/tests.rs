@@ -14,6 +14,9 @@ use std::thread;
 
 const FIVE_INTEGERS: &str = "*5\r\n:1\r\n:100\r\n:99\r\n:0\r\n:60000\r\n";
 
+mod faulty;
+mod workloads;
+
 /// A connection's number and the words of a command to the reply; an empty reply closes the connection.
 pub(crate) type Answer = fn(usize, &[String]) -> String;
 
@@ -203,6 +206,15 @@ fn an_unusable_server_is_told_in_words() {
 fn flags_that_do_not_fit_are_refused_before_connecting() {
     for flags in [
         ["--connections", "0"],
+        ["--threads", "51"],
+        ["--cpu", "0,1"],
+        ["--rate", "0"],
+        ["--arrivals", "poisson"],
+        ["--limit", "0"],
+        ["--window", "0.1ms"],
+        ["--denied", "1.5"],
+        ["--denied", "NaN"],
+        ["--zipf-exponent", "0"],
         ["--pipeline", "10001"],
         ["--keys", "0"],
         ["--key-bytes", "7"],
@@ -215,28 +227,40 @@ fn flags_that_do_not_fit_are_refused_before_connecting() {
     }
 }
 
-pub(crate) fn serve_tcp(answer: Answer) -> (String, Seen) {
+/// Serves on a free port; the answers may come from a state that all connections share.
+pub(crate) fn serve_tcp(answer: impl Fn(usize, &[String]) -> String + Clone + Send + 'static) -> (String, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let seen = Seen::default();
     let record = seen.clone();
     thread::spawn(move || {
         for (number, stream) in listener.incoming().enumerate() {
-            let (stream, record) = (stream.unwrap(), record.clone());
+            let (stream, record, answer) = (stream.unwrap(), record.clone(), answer.clone());
+            // Replies are written one by one: held back, they would take 40 ms each time.
+            stream.set_nodelay(true).unwrap();
             thread::spawn(move || answer_all(number, stream.try_clone().unwrap(), stream, answer, &record));
         }
     });
     (address, seen)
 }
 
-fn answer_all(number: usize, stream: impl Read, mut writer: impl Write, answer: Answer, seen: &Seen) {
+fn answer_all(
+    number: usize,
+    stream: impl Read,
+    mut writer: impl Write,
+    answer: impl Fn(usize, &[String]) -> String,
+    seen: &Seen,
+) {
     let mut reader = BufReader::new(stream);
     while let Some(words) = read_command(&mut reader) {
-        let (reply, is_preparation) = match words.first().map(String::as_str) {
-            Some("COMMAND") => (known_commands(words.get(2..).unwrap()), true),
-            name => (answer(number, &words), name == Some("PING")),
+        let own = answer(number, &words);
+        let name = words.first().map(String::as_str);
+        // Servers that have nothing to say about it know all commands.
+        let reply = match name {
+            Some("COMMAND") if !own.starts_with(['-', '!']) => known_commands(words.get(2..).unwrap()),
+            _ => own.trim_start_matches('!').to_owned(),
         };
-        if !is_preparation {
+        if !matches!(name, Some("PING" | "COMMAND" | "TIME" | "RL.CLOCK")) {
             seen.lock().unwrap().push((number, words));
         }
         if reply.is_empty() || writer.write_all(reply.as_bytes()).is_err() {

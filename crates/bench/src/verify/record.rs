@@ -137,6 +137,8 @@ impl Capture {
 }
 
 impl Sink for Capture {
+    const WANTS_INTEGERS: bool = true;
+
     fn integer(&mut self, value: i64) {
         if let Some(place) = self.integers.get_mut(self.count) {
             *place = value;

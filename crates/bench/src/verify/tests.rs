@@ -175,7 +175,7 @@ fn verdict(plant: Plant, form: Form, policies: &[Policy], traffic: Traffic, over
         admitted: policies.to_vec(),
         denied: policies.to_vec(),
         first_denied: traffic.keys,
-        names: KeyNames::new("k", 12, traffic.keys).unwrap(),
+        names: KeyNames::new("k", 12, traffic.keys, false).unwrap(),
         overshoot,
         checks_fields: true,
     };
@@ -310,7 +310,7 @@ fn a_record_keeps_its_outcome_and_its_limit() {
         admitted: policies.clone(),
         denied: policies,
         first_denied: 10,
-        names: KeyNames::new("", 4, 20).unwrap(),
+        names: KeyNames::new("", 4, 10, true).unwrap(),
         overshoot: 0,
         checks_fields: true,
     };
