@@ -6,6 +6,7 @@ script's time is over. Raw rows go to benches/runs/<date>-<script>.jsonl before 
 """
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -21,17 +22,15 @@ import sys
 import tempfile
 import time
 
+import servers
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RUNS = ROOT / "benches" / "runs"
 SCRIPT = ROOT / "benches" / "sliding_window.lua"
 START_SECONDS = 60
 STOP_SECONDS = 30
 
-SLIDE = "RL.SLIDE {key} 100 60"
-SLIDE_LONG = "RL.SLIDE {key} 100 3600"
 SLIDE_UNBOUNDED = "RL.SLIDE {key} 1000000000 60"
-EVALSHA = "EVALSHA {sha} 1 {key} 100 60"
-INCR = "INCR {key}"
 
 
 class Failure(Exception):
@@ -113,16 +112,55 @@ class Server:
         self.output.seek(0)
         return self.output.read()[-2000:].decode(errors="replace")
 
+    def pause(self):
+        """Takes the server off the CPU until `resume`."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        """Lets a paused server go on."""
+        self.process.send_signal(signal.SIGCONT)
+
     def stop(self):
         """Asks the process to end, and after a while ends it."""
         if self.process is None or self.process.poll() is not None:
             return
         self.process.terminate()
+        # A paused process gets its signal only when it goes on.
+        self.resume()
         try:
             self.process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+class Paused:
+    """Servers of which one runs at a time, the others being stopped: `with Paused() as paused:`."""
+
+    def __init__(self):
+        self.stack = contextlib.ExitStack()
+        self.servers = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.stack.close()
+
+    def start(self, server):
+        """Starts a server and pauses it."""
+        self.servers[server.name] = self.stack.enter_context(server)
+        server.pause()
+        return server
+
+    @contextlib.contextmanager
+    def only(self, server):
+        """Lets one server run for the time of a `with`."""
+        server.resume()
+        try:
+            yield server
+        finally:
+            server.pause()
 
 
 class Run:
@@ -133,8 +171,10 @@ class Run:
         parser.add_argument("--quick", action="store_true", help="few keys, short and few rounds: a trial, no figures")
         parser.add_argument("--tollgate", default=default_tollgate(), help="the binary [%(default)s]")
         parser.add_argument("--client", help="the load generator's command [<tollgate> bench]")
-        parser.add_argument("--redis-server", default="redis-server", help="the redis-server to compare with")
+        add_peer_options(parser)
         parser.add_argument("--subjects", help="only these, separated by commas")
+        parser.add_argument("--rows", type=pathlib.Path, metavar="FOLDER",
+                            help="where raw rows go [benches/runs; its folder tmp with --quick]")
         parser.add_argument("--seconds-max", type=int, default=seconds_max, help="the script ends after this time")
         if add_options:
             add_options(parser)
@@ -160,14 +200,12 @@ class Run:
         return [subject for subject in all_subjects if subject in chosen]
 
     def server(self, subject, cores=1, cpus=None, valgrind=None):
-        """A fresh server for a subject (tollgate, script, incr), not started yet."""
+        """A fresh server for a subject of `servers`, not started yet."""
         port = free_port()
-        if subject == "tollgate":
-            command = [self.options.tollgate, "serve", "--bind", "127.0.0.1", "--port", str(port), "--cores",
-                       str(cores), "--admin-port", "0"]
-        else:
-            command = [self.options.redis_server, "--bind", "127.0.0.1", "--port", str(port), "--save", "",
-                       "--appendonly", "no", "--daemonize", "no"]
+        try:
+            command = servers.command(servers.SUBJECTS[subject].kind, self.options, port, cores, own_program)
+        except servers.Missing as missing:
+            raise Failure(str(missing)) from missing
         command = [find_program(command[0]), *command[1:]]
         if valgrind:
             command = valgrind + command
@@ -193,7 +231,7 @@ class Run:
 
     def keep(self, row):
         """Appends a raw row to the file of this run, after the machine's facts."""
-        folder = RUNS / "tmp" if self.options.quick else RUNS
+        folder = self.options.rows or rows_folder(self.options.quick)
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.started:%Y-%m-%d}-{self.name}.jsonl"
         with path.open("a") as file:
@@ -206,6 +244,30 @@ class Run:
     def heading(self):
         """The command that makes the table below it."""
         return f"```sh\n{self.reproduce}\n```\n"
+
+
+def rows_folder(quick):
+    """Where raw rows go if nobody says otherwise."""
+    return RUNS / "tmp" if quick else RUNS
+
+
+def latest_rows(folder, name):
+    """The rows of a script's latest run, the machine's facts first. A file holds the runs of a day."""
+    files = sorted(folder.glob(f"????-??-??-{name}.jsonl"))
+    if not files:
+        raise Failure(f"no rows of benches/{name} in {folder}: run it first")
+    rows = [json.loads(line) for line in files[-1].read_text().splitlines()]
+    start = max((place for place, row in enumerate(rows) if "started" in row), default=0)
+    return rows[start:]
+
+
+def add_peer_options(parser):
+    """The servers that Tollgate is compared with."""
+    parser.add_argument("--redis-server", default="redis-server", help="the redis-server to compare with")
+    parser.add_argument("--valkey-server", help="a valkey-server to use instead of the pinned one")
+    parser.add_argument("--throttlecrab-server", help="a throttlecrab-server to use instead of the pinned one")
+    parser.add_argument("--peers-folder", default=servers.default_folder(ROOT),
+                        help="where pinned servers are kept [%(default)s]")
 
 
 def main(body):
@@ -242,6 +304,14 @@ def find_program(name):
     return found
 
 
+def own_program(name):
+    """A program of benches/programs, or a failure that says how it is built."""
+    path = os.path.join(os.path.dirname(default_tollgate()), name)
+    if not os.access(path, os.X_OK):
+        raise Failure(f"{path} is not there: build it with cargo build --release -p tollgate-bench-programs")
+    return path
+
+
 def free_port():
     """A port on loopback that nobody has at the moment."""
     with socket.socket() as probe:
@@ -273,6 +343,7 @@ def machine(options):
         "kernel": platform.release(),
         "tollgate_version": version(options.tollgate, "--version"),
         "redis_version": version(options.redis_server, "--version"),
+        **servers.versions(options),
     }
 
 
@@ -307,6 +378,13 @@ def bar_cell(found, bar):
     if found is None:
         return f"at most {bar:.3g}"
     return f"at most {bar:.3g}: {'kept' if found[0] <= bar else 'missed'}"
+
+
+def limit_cell(value, bar, unit=""):
+    """A bar on a plain figure and whether it is kept."""
+    if bar is None:
+        return ""
+    return f"at most {bar:,}{' ' if unit else ''}{unit}: {'kept' if value <= bar else 'missed'}"
 
 
 def table(header, rows):

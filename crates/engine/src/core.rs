@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tollgate_limits::{Ask, Decision, Micros, Mode};
 use tollgate_resp::Reply;
-use tollgate_store::{ChargeError, Charged, Located, Store, StoreConfig, Watch};
+use tollgate_store::{ChargeError, Charged, Located, Store, StoreConfig, Watch, Wide};
 
 /// What a core is made of.
 pub struct Parts {
@@ -60,6 +60,8 @@ pub struct Core {
     pub top: TopKeys,
     /// What the store's changes stood at when the gauges were last brought up to date.
     published: u64,
+    /// What the CPU has.
+    pub(crate) wide: Option<Wide>,
     registry: &'static Registry,
 }
 
@@ -88,8 +90,14 @@ impl Core {
             latency: Latency::default(),
             top,
             published: 0,
+            wide: Wide::detect(),
             registry,
         }
+    }
+
+    /// From here on as on a CPU that has nothing new, for tests of that.
+    pub fn forget_wide(&mut self) {
+        self.wide = None;
     }
 
     /// The command registry.
@@ -196,11 +204,11 @@ impl Core {
     }
 
     /// As [`Core::limit`], for what is known not to be the common call.
-    pub fn limit_uncommon(&mut self, call: &Call<'_>, ask: &Ask) -> Result<Decision, Failure> {
+    pub fn limit_uncommon(&mut self, at: Located, key: &[u8], now: Micros, ask: &Ask) -> Result<Decision, Failure> {
         if self.top.is_watched() {
-            return self.limit_watched(call.at, call.key(), ask, call.now);
+            return self.limit_watched(at, key, ask, now);
         }
-        let charged = self.store.charge_uncommon(call.at, call.key(), ask, call.now);
+        let charged = self.store.charge_uncommon(at, key, ask, now);
         self.counted(ask, charged)
     }
 

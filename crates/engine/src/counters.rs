@@ -220,6 +220,14 @@ impl Counters {
         }
     }
 
+    /// Counts admitted calls.
+    #[inline]
+    pub fn admitted(&self, algorithm: Algorithm, calls: u64) {
+        if let Some(counter) = self.allowed.get(algorithm_index(algorithm)) {
+            counter.add(calls);
+        }
+    }
+
     /// Counts a look at a key, as Redis counts reads.
     #[inline]
     pub fn looked_up(&self, found: bool) {
@@ -235,8 +243,14 @@ impl Counters {
     /// Counts a run of the command in row `index`.
     #[inline]
     pub fn ran(&self, index: usize) {
+        self.ran_times(index, 1);
+    }
+
+    /// Counts calls of one command.
+    #[inline]
+    pub fn ran_times(&self, index: usize, calls: u64) {
         if let Some(counter) = self.commands.get(index) {
-            counter.add(1);
+            counter.add(calls);
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::session::Session;
 use crate::steps::Places;
 use crate::transaction::{ABORTED_BECAUSE, Control};
 use tollgate_resp::{Args, printable};
-use tollgate_store::{Hasher, Located};
+use tollgate_store::{Hasher, Located, Wide};
 
 /// How a checked command travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub struct Ready {
 }
 
 /// Checks commands and says where they go. A copy for each connection's core.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Dispatcher {
     registry: &'static Registry,
     hasher: Hasher,
@@ -65,7 +65,7 @@ impl Dispatcher {
 
     /// Where keys lie.
     pub fn places(&self) -> Places {
-        Places { hasher: self.hasher, cores: self.cores }
+        Places { hasher: self.hasher.clone(), cores: self.cores }
     }
 
     /// The hasher of all cores.
@@ -108,8 +108,21 @@ impl Dispatcher {
         if !entry.accepts(args.len()) || key.len() > KEY_BYTES_MAX {
             return None;
         }
+        Some(self.locate(key))
+    }
+
+    /// A key's core, and where it lies there.
+    #[inline(always)]
+    pub fn locate(&self, key: &[u8]) -> (u16, Located) {
         let at = self.hasher.locate(key);
-        Some((owner(at.slot, self.cores), at))
+        (owner(at.slot, self.cores), at)
+    }
+
+    /// [`Dispatcher::locate`] in work that was compiled for a wide CPU.
+    #[inline(always)]
+    pub fn locate_wide(&self, wide: Wide, key: &[u8]) -> (u16, Located) {
+        let at = self.hasher.locate_wide(wide, key);
+        (owner(at.slot, self.cores), at)
     }
 
     /// If all keys lie on one core, the command goes there whole.

@@ -92,12 +92,13 @@ fn read_and_run(core: &mut Core, algorithm: Algorithm, call: &Call<'_>, reply: &
 /// The call that is plain and yet not the common one.
 #[inline(never)]
 fn run_recalled(core: &mut Core, ask: Ask, call: &Call<'_>, reply: &mut Reply<'_>) {
-    let decision = core.limit_uncommon(call, &ask);
+    let decision = core.limit_uncommon(call.at, call.key(), call.now, &ask);
     answer(core, decision, reply);
 }
 
+/// The five integers, or the refusal.
 #[inline]
-fn answer(core: &Core, decision: Result<Decision, Failure>, reply: &mut Reply<'_>) {
+pub fn answer(core: &Core, decision: Result<Decision, Failure>, reply: &mut Reply<'_>) {
     match decision {
         Ok(decision) => reply.five(five(&decision)),
         Err(failure) => refuse(core, &failure, reply),

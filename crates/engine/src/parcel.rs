@@ -8,6 +8,7 @@ use crate::bounds::OUTPUT_BYTES_MAX;
 use crate::call::Call;
 use crate::command::{Flags, Handler};
 use crate::core::Core;
+use crate::plain::{Order, Plain, PlainCall, ROW_CALLS_MAX, Row};
 use crate::registry::Entry;
 use crate::slowlog::SlowCall;
 use crate::steps::StepFn;
@@ -33,6 +34,8 @@ pub enum Task {
     Watch,
     /// Run nothing of the parcel unless what is watched is unchanged.
     Guard,
+    /// Run a row of plain calls and write their replies.
+    Row,
 }
 
 /// What goes with a command besides its arguments, or comes back besides its reply.
@@ -51,6 +54,7 @@ pub enum Cargo {
 pub struct Job {
     entry: &'static Entry,
     task: Task,
+    /// Its arguments; of a [`Task::Row`], its calls.
     spans: Range<usize>,
     at: Located,
     protocol: Protocol,
@@ -81,7 +85,12 @@ pub struct Parcel {
     pub ticket: u64,
     bytes: Vec<u8>,
     spans: Vec<Span>,
+    /// What the plain calls are, if there are any.
+    plain: Option<Plain>,
+    plain_calls: Vec<PlainCall>,
     jobs: Vec<Job>,
+    /// Commands: jobs, but each call of a row.
+    commands: usize,
     replies: Vec<u8>,
     ends: Vec<usize>,
     is_stopped: bool,
@@ -98,6 +107,9 @@ impl Parcel {
     pub fn clear(&mut self) {
         self.jobs.clear();
         self.spans.clear();
+        self.plain = None;
+        self.plain_calls.clear();
+        self.commands = 0;
         self.ends.clear();
         self.is_stopped = false;
         self.is_cut = false;
@@ -115,7 +127,7 @@ impl Parcel {
 
     /// How many commands it holds.
     pub fn len(&self) -> usize {
-        self.jobs.len()
+        self.commands
     }
 
     /// Adds a command, and its arguments by copy. Answers its position.
@@ -128,7 +140,30 @@ impl Parcel {
         }
         let NewJob { entry, task, at, protocol, cargo } = job;
         self.jobs.push(Job { entry, task, spans: first..self.spans.len(), at, protocol, cargo });
-        self.jobs.len() - 1
+        self.commands += 1;
+        self.commands - 1
+    }
+
+    /// Adds a call of a row, its key by copy. All rows of a parcel are of the same plain call. Answers its position.
+    #[inline]
+    pub fn push_plain(&mut self, plain: &Plain, call: &PlainCall, key: &[u8], protocol: Protocol) -> usize {
+        let start = span_end(&self.bytes);
+        self.bytes.extend_from_slice(key);
+        self.plain_calls.push(PlainCall { key: Span { start, end: span_end(&self.bytes) }, ..*call });
+        let end = self.plain_calls.len();
+        match self.jobs.last_mut() {
+            Some(row) if matches!(row.task, Task::Row) && end - row.spans.start <= ROW_CALLS_MAX => row.spans.end = end,
+            _ => self.begin_row(plain, end - 1..end, protocol),
+        }
+        self.commands += 1;
+        self.commands - 1
+    }
+
+    #[inline(never)]
+    fn begin_row(&mut self, plain: &Plain, calls: Range<usize>, protocol: Protocol) {
+        self.plain.get_or_insert_with(|| plain.clone());
+        let at = Located { slot: 0, hash: 0 };
+        self.jobs.push(Job { entry: plain.entry(), task: Task::Row, spans: calls, at, protocol, cargo: None });
     }
 
     /// What the other core wrote for the command at `position`.
@@ -172,19 +207,42 @@ fn span_end(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
 
+/// Notes where the replies of a parcel's row end.
+struct Ends<'a>(&'a mut Vec<usize>);
+
+impl Order for Ends<'_> {
+    #[inline]
+    fn elsewhere(&mut self, _call: &PlainCall, _key: &[u8], end: usize) {
+        // Cannot be: a parcel's calls are all for its core. The reply is empty then.
+        self.0.push(end);
+    }
+
+    #[inline]
+    fn answered(&mut self, end: usize) {
+        self.0.push(end);
+    }
+}
+
 impl Core {
     /// Runs all commands of a parcel, in order, and writes their replies into it.
     pub fn run_parcel(&mut self, parcel: &mut Parcel, now: Micros) {
         self.counters.batches.add(1);
-        self.top.begin_batch(parcel.jobs.len(), now);
+        self.top.begin_batch(parcel.commands, now);
         for job in &parcel.jobs {
-            if job.entry.command.keys.first > 0 {
-                self.store.prefetch(job.at);
+            if !matches!(job.task, Task::Row) && job.entry.command.keys.first > 0 {
+                self.store.sight(job.at);
             }
         }
         let times_fast = self.timing.times_fast();
-        let Parcel { bytes, spans, jobs, replies, ends, is_stopped, is_cut, slow, .. } = parcel;
+        let Parcel { bytes, spans, plain, plain_calls, jobs, replies, ends, is_stopped, is_cut, slow, .. } = parcel;
         for job in jobs {
+            if let Task::Row = job.task
+                && let (Some(plain), Some(calls)) = (plain.as_ref(), plain_calls.get(job.spans.clone()))
+            {
+                *is_cut |= replies.len() > OUTPUT_BYTES_MAX;
+                self.run_plain(Row { plain, calls, buffer: bytes, now }, job.protocol, replies, &mut Ends(ends));
+                continue;
+            }
             let args = Args::new(bytes, spans.get(job.spans.clone()).unwrap_or_default());
             let call = Call { args, at: job.at, now };
             let full = replies.len() > OUTPUT_BYTES_MAX;
@@ -200,6 +258,7 @@ impl Core {
                     self.run_key_timed(job.entry, &call, &mut Reply::new(replies, job.protocol));
                 }
                 Task::Run => self.run_key(job.entry, &call, &mut Reply::new(replies, job.protocol)),
+                Task::Row => {}
                 Task::Part => {
                     if let Handler::Spread(part, _) | Handler::StepsOrParts(_, part, _) = job.entry.command.handler {
                         part(self, &call, replies);

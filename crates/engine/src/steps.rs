@@ -19,7 +19,7 @@ pub type StepFn = fn(&mut Core, &Call<'_>, Option<Box<Content>>, &mut Vec<u8>) -
 pub type PlanFn = fn(&Call<'_>, &Places) -> Result<Box<dyn Steps>, String>;
 
 /// Where keys lie.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Places {
     /// Locates keys.
     pub hasher: Hasher,

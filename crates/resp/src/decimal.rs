@@ -68,6 +68,98 @@ pub(crate) fn push_admitted(out: &mut Vec<u8>, [limit, remaining, reset]: [u64; 
     out.truncate(before.wrapping_add(written));
 }
 
+/// The longest head of a reply to an admitted call, in bytes: a limit of nineteen digits has 30. All ones, as a mask.
+const HEAD_BYTES_MAX: usize = 31;
+/// What a head is copied as: two wide words.
+const HEAD_ROOM_BYTES: usize = 32;
+
+/// What replies to admitted calls under one limit begin with: `1, limit`.
+#[derive(Clone, Debug)]
+pub struct Admitted {
+    text: [u8; HEAD_ROOM_BYTES],
+    bytes: usize,
+    limit: u64,
+}
+
+impl Admitted {
+    /// The head for this limit.
+    pub fn under(limit: u64) -> Admitted {
+        let mut head = b"*5\r\n:1\r\n".to_vec();
+        push_line(&mut head, b':', i64::try_from(limit).unwrap_or(i64::MAX));
+        let mut text = [0; HEAD_ROOM_BYTES];
+        for (place, byte) in text.iter_mut().zip(&head) {
+            *place = *byte;
+        }
+        Admitted { text, bytes: head.len().min(HEAD_BYTES_MAX), limit }
+    }
+}
+
+/// Replies to many admitted calls. Room for all of them is made at once, and each is written where it stays.
+#[derive(Debug)]
+pub struct Replies<'a> {
+    out: &'a mut Vec<u8>,
+    /// Where what is written ends; behind it lie zeros.
+    end: usize,
+}
+
+impl<'a> Replies<'a> {
+    /// Makes room at the end of `out` for so many replies. [`Replies::finish`] must follow: until then there are zeros
+    /// behind what was written.
+    #[inline]
+    pub fn begin(out: &'a mut Vec<u8>, replies: usize) -> Replies<'a> {
+        let end = out.len();
+        out.resize(end.saturating_add(replies.saturating_mul(FIVE_BYTES)), 0);
+        Replies { out, end }
+    }
+
+    /// Where what is written ends.
+    #[inline(always)]
+    pub fn end(&self) -> usize {
+        self.end
+    }
+
+    /// Writes `1, limit, remaining, 0, reset_ms` and gives the end of it.
+    #[inline(always)]
+    pub fn push(&mut self, head: &Admitted, remaining: u64, reset_ms: u64) -> usize {
+        let place = self.out.get_mut(self.end..).and_then(<[u8]>::first_chunk_mut::<FIVE_BYTES>);
+        match place.and_then(|text| put_admitted(text, head, remaining, reset_ms)) {
+            // A reply fits into the room that was made for it.
+            Some(bytes) => self.end = self.end.wrapping_add(bytes),
+            None => self.push_long(head, remaining, reset_ms),
+        }
+        self.end
+    }
+
+    /// The long way round, for what is rare.
+    #[inline(never)]
+    fn push_long(&mut self, head: &Admitted, remaining: u64, reset_ms: u64) {
+        let mut reply = Vec::new();
+        push_admitted(&mut reply, [head.limit, remaining, reset_ms]);
+        let room_end = self.end.saturating_add(FIVE_BYTES).min(self.out.len());
+        let reply_bytes = reply.len();
+        // Room for those behind it must stay.
+        reply.resize(reply_bytes.max(FIVE_BYTES), 0);
+        self.out.splice(self.end..room_end, reply);
+        self.end = self.end.saturating_add(reply_bytes);
+    }
+
+    /// Cuts off what room is left.
+    #[inline]
+    pub fn finish(self) {
+        self.out.truncate(self.end);
+    }
+}
+
+/// Writes a reply with a head that was made before, and gives its length; `None` if a number is too long for it.
+#[inline(always)]
+fn put_admitted(text: &mut [u8; FIVE_BYTES], head: &Admitted, remaining: u64, reset: u64) -> Option<usize> {
+    put(text, 0, head.text);
+    // It is no more; said again, no place behind it needs to be compared with the array's end.
+    let end = put_line(text, head.bytes & HEAD_BYTES_MAX, remaining)?;
+    put(text, end, *b":0\r\n");
+    put_last_line(text, end.wrapping_add(4), reset)
+}
+
 /// Writes the array into `text` and gives its length; `None` if a number is negative or too long for it.
 ///
 /// Not a loop: each line's place is then known to the compiler to be at most so many bytes in, all of them in the
@@ -100,10 +192,14 @@ fn put_line(text: &mut [u8; FIVE_BYTES], at: usize, value: u64) -> Option<usize>
 /// of hours it is the one above a million.
 #[inline(always)]
 fn put_last_line(text: &mut [u8; FIVE_BYTES], at: usize, value: u64) -> Option<usize> {
-    match value {
-        1_000_000..100_000_000 => Some(at.wrapping_add(put_short(text, at, u32::try_from(value).ok()?))),
-        _ => put_line(text, at, value),
-    }
+    let small = u32::try_from(value).ok()?;
+    let bytes = match small {
+        1_000..1_000_000 => put_medium(text, at, small),
+        0..1_000 => put_small(text, at, small),
+        1_000_000..100_000_000 => put_short(text, at, small),
+        _ => return None,
+    };
+    Some(at.wrapping_add(bytes))
 }
 
 /// The long way round, for what is rare, from where the array begins.
@@ -290,12 +386,34 @@ mod tests {
         for limit in numbers {
             for remaining in numbers {
                 for reset in numbers {
-                    let (mut admitted, mut five) = (b"+OK\r\n".to_vec(), b"+OK\r\n".to_vec());
-                    push_admitted(&mut admitted, [limit, remaining, reset].map(i64::cast_unsigned));
+                    let [mut admitted, mut under, mut five] = [(); 3].map(|()| b"+OK\r\n".to_vec());
+                    let [known, left, until] = [limit, remaining, reset].map(i64::cast_unsigned);
+                    push_admitted(&mut admitted, [known, left, until]);
+                    let mut replies = Replies::begin(&mut under, 1);
+                    assert_eq!(replies.push(&Admitted::under(known), left, until), admitted.len());
+                    replies.finish();
                     push_five(&mut five, [1, limit, remaining, 0, reset]);
-                    assert_eq!(admitted, five);
+                    assert_eq!((&admitted, &under), (&five, &five));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn replies_in_a_row_are_those_one_by_one() {
+        let numbers = [0, 99, 60_000, 999_999, 1_000_000, 99_999_999, 100_000_000, i64::MAX.cast_unsigned()];
+        for limit in numbers {
+            let (mut row, mut one_by_one) = (b"+OK\r\n".to_vec(), b"+OK\r\n".to_vec());
+            let head = Admitted::under(limit);
+            let mut replies = Replies::begin(&mut row, numbers.len() * numbers.len());
+            for remaining in numbers {
+                for reset in numbers {
+                    push_admitted(&mut one_by_one, [limit, remaining, reset]);
+                    assert_eq!(replies.push(&head, remaining, reset), one_by_one.len());
+                }
+            }
+            replies.finish();
+            assert_eq!(row, one_by_one);
         }
     }
 

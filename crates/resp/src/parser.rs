@@ -160,6 +160,13 @@ impl Parser {
         !matches!(self.stage, Stage::Between)
     }
 
+    /// Whether it stands between commands, under bounds that no short command can break: then whoever recognises a
+    /// short command by other means may pass over it.
+    #[inline(always)]
+    pub fn takes_short(&self) -> bool {
+        self.short_allowed && matches!(self.stage, Stage::Between)
+    }
+
     /// How many bytes of memory the parser holds beyond its own size. At most about three bytes for each byte of the
     /// unfinished command that has arrived, whatever that command declares; next to nothing between commands.
     pub fn memory_bytes(&self) -> usize {

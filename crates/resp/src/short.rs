@@ -24,7 +24,7 @@ pub(crate) const SHORT_ARGUMENT_BYTES_MAX: usize = 99;
 pub(crate) const SHORT_COMMAND_BYTES_MAX: usize = 4 + SHORT_ARGUMENTS_MAX * (5 + SHORT_ARGUMENT_BYTES_MAX + 2);
 
 /// The longest buffer in which every place that a short command could reach is a number of 32 bits.
-pub(crate) const BUFFER_BYTES_MAX: u32 = u32::MAX - 2 * 1_024;
+pub const BUFFER_BYTES_MAX: u32 = u32::MAX - 2 * 1_024;
 
 const _: () = assert!(SHORT_COMMAND_BYTES_MAX < 1_024);
 

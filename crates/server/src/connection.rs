@@ -16,7 +16,7 @@ use crate::audit;
 use crate::batch::{BATCH_COMMANDS_MAX, Batch, Item, Stop};
 use crate::clock::boot_micros;
 use crate::monitor::Monitor;
-use crate::outbox::Outbox;
+use crate::outbox::{Marks, Outbox};
 use crate::spread;
 use crate::stream::Stream;
 use crate::worker::{READ_BYTES, Room, Worker};
@@ -38,6 +38,7 @@ use tollgate_engine::core::Core;
 use tollgate_engine::dispatch::{Ready, Way, may_run};
 use tollgate_engine::effect::Effect;
 use tollgate_engine::parcel::{NewJob, Parcel, Task};
+use tollgate_engine::plain::{Order, Plain, PlainCall, Row};
 use tollgate_engine::registry::Entry;
 use tollgate_engine::session::{Client, Session};
 use tollgate_engine::transaction::Transactions;
@@ -269,11 +270,12 @@ impl<S: Stream> Connection<S> {
     async fn process(&mut self, buffer: &[u8], batch: &mut Batch) -> (bool, usize) {
         let (mut start, mut commands) = (0, 0);
         let stop = loop {
-            let commands_max = self.commands_max();
-            let stop = batch.fill(&mut self.parser, &self.worker.dispatcher, buffer, &mut start, commands_max);
-            commands += batch.items.len();
+            let (commands_max, makes_rows) = (self.commands_max(), self.makes_rows());
+            let dispatcher = &self.worker.dispatcher;
+            let stop = batch.fill(&mut self.parser, dispatcher, buffer, &mut start, commands_max, makes_rows);
+            commands += batch.commands;
             let client = &self.session.client;
-            client.commands.set(client.commands.get() + u64::try_from(batch.items.len()).unwrap_or(0));
+            client.commands.set(client.commands.get() + u64::try_from(batch.commands).unwrap_or(0));
             if commands_max == 1 {
                 Box::pin(self.wait_out_pause(batch)).await;
             }
@@ -386,7 +388,7 @@ impl<S: Stream> Connection<S> {
         let own = if core.timing.times_fast() { NO_CORE } else { core.index };
         if next == 0 {
             core.counters.batches.add(1);
-            core.top.begin_batch(batch.items.len(), now);
+            core.top.begin_batch(batch.commands, now);
             self.session.client.active.set(now);
             self.prefetch(&core, batch);
         }
@@ -395,7 +397,10 @@ impl<S: Stream> Connection<S> {
                 break;
             }
             let Some(ready) = item.ready() else {
-                self.answer_error(&core, batch.refusal(item));
+                match batch.row(buffer, item, now) {
+                    Some(row) => self.run_row(&mut core, row),
+                    None => self.answer_error(&core, batch.refusal(item)),
+                }
                 next += 1;
                 continue;
             };
@@ -446,6 +451,15 @@ impl<S: Stream> Connection<S> {
         next
     }
 
+    /// Runs a row of plain calls, and puts those of other cores into their parcels.
+    fn run_row(&mut self, core: &mut Core, row: Row<'_>) {
+        let protocol = self.session.protocol;
+        self.session.client.last_command.set(row.plain.entry().command.name);
+        let (bytes, marks) = self.outbox.split();
+        let mut order = Sorting { worker: &self.worker, plain: row.plain, protocol, marks };
+        core.run_plain(row, protocol, bytes, &mut order);
+    }
+
     #[cold]
     fn answer_error(&mut self, core: &Core, text: &str) {
         core.counters.replied_error(text.as_bytes());
@@ -461,7 +475,7 @@ impl<S: Stream> Connection<S> {
             if let Some(ready) = item.ready()
                 && ready.way == Way::To(core.index)
             {
-                core.store.prefetch(ready.at);
+                core.store.sight(ready.at);
             }
         }
     }
@@ -662,6 +676,27 @@ impl<S: Stream> Connection<S> {
         self.outbox.clear();
         Ok(())
     }
+}
+
+/// Puts the calls of a row that lie on other cores into their parcels.
+struct Sorting<'a> {
+    worker: &'a Worker,
+    plain: &'a Plain,
+    protocol: Protocol,
+    marks: Marks<'a>,
+}
+
+impl Order for Sorting<'_> {
+    #[inline]
+    fn elsewhere(&mut self, call: &PlainCall, key: &[u8], end: usize) {
+        let to = usize::from(call.core);
+        let add = |parcel: &mut Parcel| parcel.push_plain(self.plain, call, key, self.protocol);
+        let position = self.worker.with_outgoing(to, add);
+        self.marks.add(end, to, position.unwrap_or(usize::MAX));
+    }
+
+    #[inline]
+    fn answered(&mut self, _end: usize) {}
 }
 
 /// Whether a command must wait for those before it.

@@ -37,7 +37,7 @@ mod stream;
 mod transaction;
 mod worker;
 
-pub use run::{StartError, run};
+pub use run::{StartError, in_process, run};
 
 #[cfg(test)]
 mod testing;

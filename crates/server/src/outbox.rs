@@ -15,6 +15,17 @@ struct Mark {
     position: usize,
 }
 
+/// Notes replies of other cores while own ones are being appended.
+pub struct Marks<'a>(&'a mut Vec<Mark>);
+
+impl Marks<'_> {
+    /// As [`Outbox::mark`], behind `own_bytes` bytes of own replies.
+    #[inline]
+    pub fn add(&mut self, own_bytes: usize, core: usize, position: usize) {
+        self.0.push(Mark { own_bytes, core, position });
+    }
+}
+
 /// Replies on their way out.
 #[derive(Debug, Default)]
 pub struct Outbox {
@@ -32,6 +43,12 @@ impl Outbox {
     #[inline]
     pub fn mark(&mut self, core: usize, position: usize) {
         self.marks.push(Mark { own_bytes: self.bytes.len(), core, position });
+    }
+
+    /// What own replies are appended to, and what notes the others' among them.
+    #[inline]
+    pub fn split(&mut self) -> (&mut Vec<u8>, Marks<'_>) {
+        (&mut self.bytes, Marks(&mut self.marks))
     }
 
     /// Whether replies of other cores are still to be put in.

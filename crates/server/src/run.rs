@@ -1,5 +1,7 @@
 //! From a checked configuration to a running server and back to nothing, in order.
 
+pub mod in_process;
+
 use crate::admin::{self, AdminHandle, AdminState};
 use crate::clock::{Clock, boot_micros};
 use crate::config::Config;

@@ -106,7 +106,7 @@ async fn gather(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, parts: Vec<P
 
 /// RL.ALL over several cores: all charge, or those that did take it back before the reply is written.
 pub async fn all_or_nothing(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, room: Room, reply: &mut Reply<'_>) {
-    let (settings, hasher) = (worker.hub.settings.clone(), *worker.dispatcher.hasher());
+    let (settings, hasher) = (worker.hub.settings.clone(), worker.dispatcher.hasher().clone());
     let cores = u16::try_from(worker.hub.mesh.cores()).unwrap_or(u16::MAX);
     let mut plan = match AllPlan::new(&settings, &hasher, cores, args) {
         Ok(plan) => plan,

@@ -74,7 +74,7 @@ fn batch(store: &mut Store, hasher: Hasher, numbers: &mut Numbers, bound: u64, s
     }
     if size > 1 {
         for (_, at) in keys.iter().take(size) {
-            store.prefetch(*at);
+            store.sight(*at);
         }
     }
     for (key, at) in keys.iter().take(size) {

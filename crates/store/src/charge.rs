@@ -8,11 +8,14 @@
 //!
 //! **Invariant:** both ways give the same answer and leave the same record; a random history compares them.
 
+use crate::index::Entries;
 use crate::key_words;
 use crate::locate::Located;
 use crate::record::{Header, KIND_SLIDE};
+use crate::records::Records;
+use crate::slots::Slot;
 use crate::store::{OutOfMemory, Store};
-use tollgate_limits::{Ask, Change, Decision, Micros, Mode, Policy, charge_slide, decide};
+use tollgate_limits::{Ask, Change, Decision, Micros, Mode, Policy, Window, charge_slide, decide};
 
 /// What a call on a limit came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +54,72 @@ impl From<OutOfMemory> for ChargeError {
     }
 }
 
+/// Common calls that follow each other under one policy: what is known of it need not be looked up for each.
+#[derive(Clone, Copy, Debug)]
+pub struct Spell {
+    limit: u64,
+    window: Window,
+    cost: u64,
+    /// The number of the policy among those that records are kept under, once a record was found to be; above all
+    /// numbers before.
+    number: u64,
+}
+
+impl Spell {
+    /// A spell of calls like this one; `None` if it is not one that can be common.
+    #[inline(always)]
+    pub fn of(ask: &Ask) -> Option<Spell> {
+        let Ask { policy: Policy::Slide { limit, window }, cost, mode: Mode::Charge } = *ask else { return None };
+        Some(Spell { limit, window, cost, number: u64::MAX })
+    }
+}
+
+/// No record has this number: it would be a block of one word at the very end of all memory.
+const NOTHING: u32 = u32::MAX;
+
+/// Where a record was seen; good as long as nothing but common calls are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sighting(u32);
+
+impl Sighting {
+    /// Nothing was seen.
+    pub const NONE: Sighting = Sighting(NOTHING);
+}
+
+impl Records {
+    /// The record that the slot has first under the hash's tag, which is the key's own in all but one of some hundred
+    /// cases. Begins to load it.
+    #[inline(always)]
+    fn sight(&self, slot: &Slot, hash: u64) -> Option<u32> {
+        let id = slot.index.find(hash, |_| true)?;
+        std::hint::black_box(self.warm(id));
+        Some(id)
+    }
+
+    /// Charges a SLIDE in place if it is the record of `key` and kept under the spell's policy, and if the call is
+    /// common. `None`, and nothing changed, if not.
+    #[inline(always)]
+    fn charge(&mut self, id: u32, key: &[u8], spell: &mut Spell, now: Micros) -> Option<Decision> {
+        let (page, offset) = self.slab.page_mut(id);
+        let ([header_word, state @ ..], key_words) = page[offset..].split_first_chunk_mut::<3>()?;
+        let header = Header(*header_word);
+        if !header.is_of(KIND_SLIDE, key.len()) || !key_words::are_of(key_words, key) {
+            return None;
+        }
+        let number = header.policy();
+        if spell.number != u64::from(number) {
+            let Policy::Slide { limit, window } = *self.policies.get(number) else { return None };
+            if limit != spell.limit || window != spell.window {
+                return None;
+            }
+            spell.number = u64::from(number);
+        }
+        let decision = charge_slide(state, spell.limit, spell.window, spell.cost, now)?;
+        *header_word = header.dirty().0;
+        Some(decision)
+    }
+}
+
 impl Store {
     /// One call on one limit: read, compute and write in one uninterrupted step.
     ///
@@ -74,26 +143,35 @@ impl Store {
     /// and a probe that looks at no record keeps all it needs in registers.
     #[inline(always)]
     pub fn charge_common(&mut self, at: Located, key: &[u8], ask: &Ask, now: Micros) -> Option<Decision> {
-        let Ask { policy: Policy::Slide { limit, window }, cost, mode: Mode::Charge } = *ask else { return None };
+        let mut spell = Spell::of(ask)?;
         let slot = self.slots.get_mut(at.slot)?;
         let id = slot.index.find(at.hash, |_| true)?;
-        let (page, offset) = self.records.slab.page_mut(id);
-        let ([header_word, state @ ..], key_words) = page[offset..].split_first_chunk_mut::<3>()?;
-        let header = Header(*header_word);
-        if !header.is_of(KIND_SLIDE, key.len()) || !key_words::are_of(key_words, key) {
-            return None;
-        }
-        let Policy::Slide { limit: kept_limit, window: kept_window } = *self.records.policies.get(header.policy())
-        else {
-            return None;
-        };
-        if kept_limit != limit || kept_window != window {
-            return None;
-        }
-        let decision = charge_slide(state, limit, window, cost, now)?;
-        *header_word = header.dirty().0;
+        let decision = self.records.charge(id, key, &mut spell, now)?;
         slot.version += 1;
         Some(decision)
+    }
+
+    /// Sees where the record of a key probably lies, and begins to load it. Changes nothing.
+    #[inline(always)]
+    pub fn sight(&self, at: Located) {
+        let id = self.slots.get(at.slot).and_then(|slot| self.records.sight(slot, at.hash));
+        std::hint::black_box(id);
+    }
+
+    /// As [`Store::sight`], for a call that will follow at once and that will likely change the record: the slot's
+    /// version, which may count more than the changes but never less, is raised here, where the slot is at hand.
+    #[inline(always)]
+    pub fn sight_to_charge(&mut self, at: Located) -> Sighting {
+        let Some(slot) = self.slots.get_mut(at.slot) else { return Sighting::NONE };
+        slot.version += 1;
+        Sighting(self.records.sight(slot, at.hash).unwrap_or(NOTHING))
+    }
+
+    /// As [`Store::charge_common`], for a key that was sighted to be charged. Between the sighting and this, and since
+    /// the spell began, nothing may have been done to the store but this and sightings.
+    #[inline(always)]
+    pub fn charge_sighted(&mut self, seen: Sighting, key: &[u8], spell: &mut Spell, now: Micros) -> Option<Decision> {
+        if seen == Sighting::NONE { None } else { self.records.charge(seen.0, key, spell, now) }
     }
 
     /// As [`Store::charge`], step by step: for what [`Store::charge_common`] did not decide.

@@ -10,6 +10,12 @@ const SHORT_BYTES_MAX: usize = 64;
 /// Whether `words` begin with `key`, padded with zeros to a whole word.
 #[inline(always)]
 pub(crate) fn are_of(words: &[u64], key: &[u8]) -> bool {
+    // The usual length, without a loop.
+    if let ([first, second, third, ..], Some(whole), 17..=24) = (words, key.first_chunk::<16>(), key.len()) {
+        let asked = u128::from_le_bytes(*whole);
+        let stored = u128::from(u64::from_le(*first)) | u128::from(u64::from_le(*second)) << 64;
+        return stored == asked && u64::from_le(*third) == last_word(key);
+    }
     if key.len() > SHORT_BYTES_MAX {
         return bytemuck::cast_slice(words).starts_with(key);
     }
@@ -23,12 +29,12 @@ pub(crate) fn are_of(words: &[u64], key: &[u8]) -> bool {
     key.len().is_multiple_of(8) || rest.first().is_some_and(|stored| u64::from_le(*stored) == last_word(key))
 }
 
-/// The bytes of `key` beyond its last whole word, of which there are one to seven, padded with zeros.
+/// The bytes of `key` in the last of the words that hold it, of which there are one to eight, padded with zeros.
 #[inline]
 fn last_word(key: &[u8]) -> u64 {
-    let rest_bits = key.len() as u32 % 8 * 8;
+    let unused_bits = key.len().wrapping_neg() as u32 % 8 * 8;
     match key.last_chunk::<8>() {
-        Some(last) => u64::from_le_bytes(*last) >> (64 - rest_bits),
+        Some(last) => u64::from_le_bytes(*last) >> unused_bits,
         None => short_word(key),
     }
 }

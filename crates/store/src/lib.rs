@@ -43,8 +43,9 @@ mod store;
 mod sweep;
 mod values;
 mod watch;
+mod wide;
 
-pub use charge::{ChargeError, Charged};
+pub use charge::{ChargeError, Charged, Sighting, Spell};
 pub use content::Content;
 pub use locate::{Hasher, Located};
 pub use record::KEY_BYTES_MAX;
@@ -57,3 +58,4 @@ pub use store::{Eviction, OutOfMemory, RecordId, Store, StoreConfig};
 pub use sweep::Swept;
 pub use values::Value;
 pub use watch::Watch;
+pub use wide::{Wide, Work};

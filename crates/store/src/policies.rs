@@ -94,7 +94,7 @@ impl Policies {
         let entry = self.entries.get_mut(id);
         entry.records -= 1;
         if entry.records == 0 {
-            let hashes = Hashes { entries: &self.entries, hasher: self.hasher };
+            let hashes = Hashes { entries: &self.entries, hasher: self.hasher.clone() };
             if let Some(step) = self.index.remove(hashes.hash_of(id), id, &hashes) {
                 self.index_bytes = self.index_bytes + step.bytes_after - step.bytes_before;
             }
@@ -106,7 +106,7 @@ impl Policies {
     fn add(&mut self, hash: u64, policy: Policy) -> u32 {
         let id = self.entries.insert(Entry { policy, records: 0 });
         if self.index.wants_step(hash, SPLIT_LOAD) {
-            let mut hashes = Hashes { entries: &self.entries, hasher: self.hasher };
+            let mut hashes = Hashes { entries: &self.entries, hasher: self.hasher.clone() };
             let step = self.index.make_room(hash, SPLIT_LOAD, &mut hashes);
             self.index_bytes = self.index_bytes + step.bytes_after - step.bytes_before;
         }

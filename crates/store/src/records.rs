@@ -75,7 +75,7 @@ pub(crate) struct Records {
 
 impl Records {
     pub fn new(hasher: Hasher) -> Records {
-        let (slab, policies, bodies) = (Slab::new(), Policies::new(hasher), Arena::new());
+        let (slab, policies, bodies) = (Slab::new(), Policies::new(hasher.clone()), Arena::new());
         Records { slab, policies, bodies, body_heap_bytes: 0, lasting: 0, hasher }
     }
 

@@ -5,6 +5,8 @@
 //! sum is the sum of the squares. So the powers of this polynomial have four terms as it has, and a whole word is
 //! divided by its fourth power in a few shifts; only the last 32 bits are looked up, side by side in four tables.
 
+use crate::wide::Wide;
+
 /// Slots that the key space is cut into.
 pub const SLOTS: u16 = 16_384;
 
@@ -21,6 +23,17 @@ pub fn slot_of(key: &[u8]) -> u16 {
         && !(piece_has_brace(first) | piece_has_brace(last))
     {
         return crc16_of_three_words(first, key.len(), last) % SLOTS;
+    }
+    slot_of_any(key)
+}
+
+/// [`slot_of`] on a CPU that multiplies without carries.
+#[inline(always)]
+pub(crate) fn slot_of_wide(wide: Wide, key: &[u8]) -> u16 {
+    if let (Some(first), Some(last), 17..=24) = (key.first_chunk::<16>(), key.last_chunk::<16>(), key.len())
+        && !(piece_has_brace(first) | piece_has_brace(last))
+    {
+        return wide.crc16(three_words(first, key.len(), last)) % SLOTS;
     }
     slot_of_any(key)
 }
@@ -96,10 +109,15 @@ fn position(bytes: &[u8], wanted: u8) -> Option<usize> {
 /// CRC-16/XMODEM of 17 to 24 bytes: the first ones and the last ones, which overlap.
 #[inline(always)]
 fn crc16_of_three_words(first: &[u8; 16], bytes: usize, last: &[u8; 16]) -> u16 {
+    let [first, second, third] = three_words(first, bytes, last);
+    checksum(pushed_by_a_word(pushed_by_a_word(first) ^ second) ^ third)
+}
+
+/// 17 to 24 bytes as words, the first byte highest and zeros in front.
+#[inline(always)]
+fn three_words(first: &[u8; 16], bytes: usize, last: &[u8; 16]) -> [u64; 3] {
     let (first, last) = (u128::from_be_bytes(*first), u128::from_be_bytes(*last));
-    let head = (first >> 64) as u64 >> (192 - bytes * 8);
-    let rest = pushed_by_a_word(head) ^ (last >> 64) as u64;
-    checksum(pushed_by_a_word(rest) ^ last as u64)
+    [(first >> 64) as u64 >> (192 - bytes * 8), (last >> 64) as u64, last as u64]
 }
 
 /// CRC-16/XMODEM.
@@ -207,6 +225,26 @@ mod tests {
             for to in from..key.len() {
                 assert_eq!(slot_of(&key[from..to]), crc16_slow(&key[from..to]) % SLOTS, "{from}..{to}");
             }
+        }
+    }
+
+    #[test]
+    fn a_wide_cpu_finds_the_same_slots() {
+        let Some(wide) = Wide::detect() else { return };
+        let mut random = 1u64;
+        for round in 0..20_000usize {
+            let key: Vec<u8> = std::iter::repeat_with(|| {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (random >> 56) as u8
+            })
+            .take(round % 40)
+            .collect();
+            assert_eq!(slot_of_wide(wide, &key), slot_of(&key), "{key:?}");
+        }
+        for bit in 0..192usize {
+            let mut key = [0u8; 24];
+            key[bit / 8] = 1 << (bit % 8);
+            assert_eq!(slot_of_wide(wide, &key), crc16_slow(&key) % SLOTS, "bit {bit}");
         }
     }
 

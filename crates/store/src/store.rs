@@ -13,7 +13,6 @@
 
 use crate::body::Body;
 use crate::grave::Grave;
-use crate::index::Entries;
 use crate::locate::{Hasher, Located};
 use crate::record::{KEY_BYTES_MAX, KIND_FIXED, KIND_LEAK, KIND_LEAK_WIDE, KIND_SLIDE, KIND_TOKEN, KIND_TOKEN_WIDE};
 use crate::records::{NewState, Records, RecordsAt};
@@ -136,17 +135,7 @@ impl Store {
 
     /// The hasher that locates keys for this store and for every other of the same seed.
     pub fn hasher(&self) -> Hasher {
-        self.records.hasher
-    }
-
-    /// Begins to load what [`Store::find`] will read. Changes nothing, so it may be wrong about the key.
-    #[inline(always)]
-    pub fn prefetch(&self, at: Located) {
-        let Some(slot) = self.slots.get(at.slot) else { return };
-        // The first entry with the right tag is the key's own in all but one of some hundred cases.
-        if let Some(id) = slot.index.find(at.hash, |_| true) {
-            std::hint::black_box(self.records.warm(id));
-        }
+        self.records.hasher.clone()
     }
 
     /// The record of `key`. One that has expired is freed and is none.

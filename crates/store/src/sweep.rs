@@ -106,7 +106,7 @@ impl Store {
         let begun = self.meter.begin();
         let keys = self.stats.keys;
         let records = &mut self.records;
-        let hasher = records.hasher;
+        let hasher = records.hasher.clone();
         records.slab.forget_all();
         let bodies = std::mem::replace(&mut records.bodies, crate::arena::Arena::new());
         let policies = std::mem::replace(&mut records.policies, Policies::new(hasher));

@@ -29,7 +29,7 @@ fn put(store: &mut Store, key: &str, units: u64, now: Micros) -> Result<Option<R
 
 fn find(store: &mut Store, key: &str, now: Micros) -> Option<RecordId> {
     let at = store.hasher().locate(key.as_bytes());
-    store.prefetch(at);
+    store.sight(at);
     store.find(at, key.as_bytes(), now)
 }
 

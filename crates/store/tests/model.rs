@@ -273,8 +273,8 @@ proptest! {
         }
         pair.check_all();
         pair.store.flush();
-        while !pair.store.sweep(pair.now, 1_000).wrapped {}
-        while !pair.store.sweep(pair.now, 1_000).wrapped {}
+        // A pass over the pages says nothing about what was flushed: that goes a piece with each sweep.
+        (0..50).for_each(|_| _ = pair.store.sweep(pair.now, 1_000));
         prop_assert_eq!(pair.store.len(), 0);
         prop_assert_eq!(pair.store.stats().index_bytes, 0);
         prop_assert_eq!(pair.store.stats().body_bytes, 0);

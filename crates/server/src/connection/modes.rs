@@ -87,6 +87,18 @@ impl<S: Stream> Connection<S> {
         if one_by_one { 1 } else { BATCH_COMMANDS_MAX }
     }
 
+    /// Whether plain calls may be run in rows: where nobody wants to see, time, keep or hold each by itself. What is in
+    /// a row already is run in it.
+    #[inline]
+    pub(super) fn makes_rows(&self) -> bool {
+        self.session.replies == Replies::On
+            && self.session.authenticated
+            && self.session.transactions.open.is_none()
+            && !self.worker.hub.pause.is_on()
+            && !self.worker.hub.monitors.are_there()
+            && !self.worker.core.borrow().timing.times_fast()
+    }
+
     /// Waits while CLIENT PAUSE holds the command of a batch of one. A kill, the end of the server and the client's
     /// leaving end the connection instead.
     #[cold]

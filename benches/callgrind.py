@@ -1,0 +1,94 @@
+"""User-space instructions of a server under valgrind: exact, and the same on a busy machine as on an idle one.
+
+A server runs under callgrind twice, with N calls and with 2N; the difference divided by N leaves out the start, the
+touching of the keys and the end. The kernel's instructions are not counted. What runs by the clock (the store's sweep,
+ten times a second) is not either: how much of it falls on a call says only how long valgrind took.
+"""
+
+import contextlib
+import pathlib
+import re
+import subprocess
+import tempfile
+import time
+
+import harness
+
+CONNECTIONS = 50
+KEYS = 5_000
+KEY_BYTES = 24
+TRIES = 3
+SLIDE = "RL.SLIDE {key} 100 60"
+# The functions that run by the clock and that all else of it is called from: the outermost counts.
+CLOCKED = ("run::tick::", "::sweep")
+
+
+def per_call(run, subject, command, pipeline, calls, flags=(), facts=None):
+    """Instructions of one call: its share of what 2N calls take beyond N. `flags` are added to the server's."""
+    longer = count(run, subject, command, pipeline, 2 * calls, flags, facts)
+    return (longer - count(run, subject, command, pipeline, calls, flags, facts)) / calls
+
+
+def count(run, subject, command, pipeline, calls, flags=(), facts=None):
+    """All instructions of a server that answered `calls` calls."""
+    with profile(run, subject, command, pipeline, calls, flags, facts) as path:
+        instructions = total(path)
+    run.keep({"script": run.name, "subject": subject, "pipeline": pipeline, "calls": calls,
+              "instructions": instructions, **(facts or {})})
+    return instructions
+
+
+@contextlib.contextmanager
+def profile(run, subject, command, pipeline, calls, flags=(), facts=None):
+    """The file that callgrind writes about a server that answered `calls` calls.
+
+    At the turn of a minute windows of 60 s begin anew, and RL.TOP counts for a while every call: a run that meets one
+    is thrown away, unless it takes so long that each does.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "callgrind.out"
+        for _ in range(TRIES):
+            out.unlink(missing_ok=True)
+            begun = time.time()
+            run_under_valgrind(run, subject, command, pipeline, calls, flags, facts, out)
+            if begun // 60 == time.time() // 60:
+                break
+        yield out
+
+
+def run_under_valgrind(run, subject, command, pipeline, calls, flags, facts, out):
+    valgrind = [harness.find_program("valgrind"), "--tool=callgrind", f"--callgrind-out-file={out}"]
+    server = run.server(subject, cores=1, valgrind=valgrind)
+    server.command += flags
+    with server:
+        load = ["--connections", CONNECTIONS, "--pipeline", pipeline, "--keys", KEYS, "--key-bytes", KEY_BYTES,
+                "--warm-keys", "--warmup", "0", "--requests", calls]
+        run.bench(server, command, *load, facts={"phase": "count", "under": "callgrind", **(facts or {})})
+    if not out.exists():
+        raise harness.Failure(f"{subject} under valgrind did not end in order:\n{server.said()}")
+
+
+def total(path):
+    """The sum over all functions, without what runs by the clock."""
+    own = functions(annotated(path))
+    return sum(count for count, _ in own) - clocked(functions(annotated(path, "--inclusive=yes")))
+
+
+def clocked(inclusive):
+    """Instructions of what runs by the clock, given those of each function with all that it calls."""
+    return max((count for count, function in inclusive if any(name in function for name in CLOCKED)), default=0)
+
+
+def annotated(path, *flags):
+    """What callgrind_annotate says of a profile."""
+    words = [harness.find_program("callgrind_annotate"), "--auto=no", "--threshold=100", *flags, str(path)]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+def functions(text):
+    """Instructions and names of the functions that callgrind_annotate lists."""
+    lines = re.findall(r"^ *([\d,]+) \(.*?\)  \S+?:(.*)", text, re.MULTILINE)
+    counts = [(int(count.replace(",", "")), function) for count, function in lines]
+    if not counts:
+        raise harness.Failure("callgrind_annotate names no functions")
+    return counts

@@ -1,0 +1,187 @@
+//! Plain calls in a row: RL.SLIDE by one client under one limit, for one key after another.
+//!
+//! The problem: what a command costs beside its decision (finding its row, its policy and its way, counting it, making
+//! a reply from nothing) is several times the decision. The idea: where many calls follow each other that differ in
+//! their keys alone, all of that is found out once, and the records of all of them are loaded before the first is
+//! decided. What is not common (a new key, a denied call) is run as it is everywhere.
+//!
+//! **Invariant:** a row of plain calls has the replies, the effects and the counts of the same calls one by one.
+
+use crate::core::Core;
+use crate::limit_commands::answer;
+use crate::registry::Entry;
+use tollgate_limits::{Algorithm, Ask, Micros, Mode, Policy, parse_amount, parse_window};
+use tollgate_resp::{Admitted, Args, Protocol, Replies, Reply, Span};
+use tollgate_store::{Located, Sighting, Spell, Work};
+
+/// The most calls of a row: as many as a batch has commands.
+pub const ROW_CALLS_MAX: usize = 64;
+
+/// A plain call on a SLIDE, but for its key.
+#[derive(Clone, Debug)]
+pub struct Plain {
+    entry: &'static Entry,
+    ask: Ask,
+    spell: Spell,
+    /// What a reply begins with.
+    admitted: Admitted,
+}
+
+impl Plain {
+    /// The row of the command table.
+    pub fn entry(&self) -> &'static Entry {
+        self.entry
+    }
+
+    /// The limit that is asked about.
+    pub fn policy(&self) -> &Policy {
+        &self.ask.policy
+    }
+
+    /// What is the same in all calls like this one. `None` if it is none that runs in a row.
+    pub fn of(entry: &'static Entry, args: Args<'_>) -> Option<Plain> {
+        if entry.command.name != "rl.slide" || args.len() != 4 {
+            return None;
+        }
+        let (limit, window) = (parse_amount(args.get(2)?).ok()?, parse_window(args.get(3)?).ok()?);
+        let policy = Policy::Slide { limit, window };
+        let ask = Ask { policy, cost: 1, mode: Mode::Charge };
+        Some(Plain { entry, ask, spell: Spell::of(&ask)?, admitted: Admitted::under(limit) })
+    }
+}
+
+/// A plain call in a row: what is its own.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainCall {
+    /// Where its key lies.
+    pub at: Located,
+    /// The core that owns the key.
+    pub core: u16,
+    /// The key, in the buffer that goes with the row.
+    pub key: Span,
+}
+
+const _: () = assert!(size_of::<PlainCall>() <= 32);
+
+/// Calls that follow each other in what was read.
+#[derive(Clone, Copy)]
+pub struct Row<'a> {
+    /// What all of them are.
+    pub plain: &'a Plain,
+    /// What is each one's own; at most [`ROW_CALLS_MAX`].
+    pub calls: &'a [PlainCall],
+    /// Where their keys lie.
+    pub buffer: &'a [u8],
+    /// The core's time.
+    pub now: Micros,
+}
+
+/// What is done with the calls of a row in their order, beside running those of this core.
+pub trait Order {
+    /// Takes a call for another core. The replies of this core that come before it end at `end` of the output.
+    fn elsewhere(&mut self, call: &PlainCall, key: &[u8], end: usize);
+    /// Takes note of a reply of this core, which ends at `end` of the output.
+    fn answered(&mut self, end: usize);
+}
+
+/// Runs the calls that a row begins with as far as they are common.
+struct RunCommon<'a, Order> {
+    core: &'a mut Core,
+    row: Row<'a>,
+    out: &'a mut Vec<u8>,
+    order: &'a mut Order,
+}
+
+impl<O: Order> Work for RunCommon<'_, O> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        self.core.run_common(self.row, self.out, self.order)
+    }
+}
+
+impl Core {
+    /// Runs the calls of a row that lie on this core, and appends their replies.
+    pub fn run_plain(&mut self, row: Row<'_>, protocol: Protocol, out: &mut Vec<u8>, order: &mut impl Order) {
+        // Of one call there is nothing to share and nothing to load ahead of.
+        let done = match (row.calls.len(), self.wide) {
+            (0 | 1, _) => 0,
+            (_, Some(wide)) => wide.run(RunCommon { core: self, row, out, order }),
+            (_, None) => RunCommon { core: self, row, out, order }.run(),
+        };
+        if let Some(calls @ [_, ..]) = row.calls.get(done..) {
+            self.run_less_plain(Row { calls, ..row }, protocol, out, order);
+        }
+    }
+
+    /// Runs the calls that a row begins with as far as they are common, and answers how many those are.
+    #[inline(always)]
+    fn run_common(&mut self, row: Row<'_>, out: &mut Vec<u8>, order: &mut impl Order) -> usize {
+        let Row { plain, calls, buffer, now } = row;
+        let mut sightings = [Sighting::NONE; ROW_CALLS_MAX];
+        for (call, sighting) in calls.iter().zip(&mut sightings) {
+            if call.core == self.index {
+                *sighting = self.store.sight_to_charge(call.at);
+            }
+        }
+        let mut replies = Replies::begin(out, calls.len());
+        let (mut spell, mut done, mut gone) = (plain.spell, calls.len(), 0);
+        for (place, (call, sighting)) in calls.iter().zip(&sightings).enumerate() {
+            let key = call.key.of(buffer);
+            if call.core == self.index {
+                if self.top.is_due() {
+                    self.top.count(call.at, key, now);
+                }
+                let Some(decision) = self.store.charge_sighted(*sighting, key, &mut spell, now) else {
+                    done = place;
+                    break;
+                };
+                self.top.pass_counted();
+                order.answered(replies.push(&plain.admitted, decision.remaining, decision.reset_ms));
+            } else {
+                order.elsewhere(call, key, replies.end());
+                gone += 1;
+            }
+        }
+        replies.finish();
+        let admitted = u64::try_from(done).unwrap_or(0).saturating_sub(gone);
+        self.counters.ran_times(plain.entry.index, admitted);
+        self.counters.keyspace_hits.add(admitted);
+        self.counters.admitted(Algorithm::Slide, admitted);
+        done
+    }
+
+    /// Runs what is left of a row from the first call on that is not common. What was sighted may be gone behind it,
+    /// and the number of the policy too.
+    #[inline(never)]
+    fn run_less_plain(&mut self, row: Row<'_>, protocol: Protocol, out: &mut Vec<u8>, order: &mut impl Order) {
+        let Row { plain, calls, buffer, now } = row;
+        for call in calls {
+            let key = call.key.of(buffer);
+            if call.core != self.index {
+                order.elsewhere(call, key, out.len());
+                continue;
+            }
+            self.counters.ran(plain.entry.index);
+            let mut reply = Reply::new(out, protocol);
+            if self.top.is_due() {
+                self.top.count(call.at, key, now);
+            }
+            if let Some(admitted) = self.store.charge_common(call.at, key, &plain.ask, now) {
+                self.top.pass_counted();
+                self.counters.keyspace_hits.add(1);
+                self.counters.admitted(Algorithm::Slide, 1);
+                reply.admitted(admitted.limit, admitted.remaining, admitted.reset_ms);
+                order.answered(out.len());
+                continue;
+            }
+            let decision = self.limit_uncommon(call.at, key, now, &plain.ask);
+            answer(self, decision, &mut reply);
+            if reply.has_error() {
+                self.counters.failed(plain.entry.index, reply.error_code());
+            }
+            order.answered(out.len());
+        }
+    }
+}

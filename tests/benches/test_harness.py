@@ -1,0 +1,136 @@
+"""What the benchmark scripts reckon: ratios and bars, rows that are read again, instructions, nodes."""
+
+import json
+import types
+
+import pytest
+
+import callgrind
+import harness
+import nodes
+import servers
+
+PROFILE = """\
+--------------------------------------------------------------------------------
+Ir
+--------------------------------------------------------------------------------
+3,000 (100.0%)  PROGRAM TOTALS
+
+2,000 (66.67%)  /src/core.rs:tollgate_engine::slide [/bin/tollgate]
+  900 (30.00%)  /src/run.rs:tollgate_server::run::tick::{{closure}} [/bin/tollgate]
+  100 ( 3.33%)  src/sweep.rs:tollgate_store::sweep::<impl tollgate_store::store::Store>::sweep
+"""
+
+
+def test_ratios_are_taken_within_a_round():
+    assert harness.median_of_ratios([(1, 2), (3, 2), (2, 2)]) == (1.0, 0.5, 1.5)
+    assert harness.median_of_ratios([(1, 0), (None, 2)]) is None
+    assert harness.ratio_cell((0.5, 0.25, 1.0)) == "0.500 (0.250 to 1.000)"
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        (harness.bar_cell((0.5, 0, 1), 0.5), "at most 0.5: kept"),
+        (harness.bar_cell((0.51, 0, 1), 0.5), "at most 0.5: missed"),
+        (harness.bar_cell((0.51, 0, 1), None), ""),
+        (harness.limit_cell(110, 110, "ns"), "at most 110 ns: kept"),
+        (harness.limit_cell(1_001, 1_000), "at most 1,000: missed"),
+        (harness.limit_cell(1, None), ""),
+    ],
+)
+def test_a_bar_is_kept_up_to_itself(cell, expected):
+    assert cell == expected
+
+
+def test_the_latest_run_of_the_latest_day_is_read_again(tmp_path):
+    runs = {
+        "2026-01-02-cores.jsonl": [{"started": "a"}, {"x": 1}],
+        "2026-01-03-cores.jsonl": [{"started": "b"}, {"x": 2}, {"started": "c"}, {"x": 3}, {"x": 4}],
+        "2026-01-04-other-cores.jsonl": [{"started": "d"}],
+    }
+    for name, rows in runs.items():
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert harness.latest_rows(tmp_path, "cores") == [{"started": "c"}, {"x": 3}, {"x": 4}]
+    with pytest.raises(harness.Failure, match="benches/memory"):
+        harness.latest_rows(tmp_path, "memory")
+
+
+def test_what_runs_by_the_clock_is_counted_once_with_all_it_calls():
+    found = callgrind.functions(PROFILE)
+    assert [count for count, _ in found] == [2_000, 900, 100]
+    assert callgrind.clocked(found) == 900
+    assert callgrind.clocked(found[:1]) == 0
+    with pytest.raises(harness.Failure):
+        callgrind.functions("nothing")
+
+
+@pytest.mark.parametrize(
+    ("rate", "nanos", "busy", "cores", "cores_needed", "nodes_needed"),
+    [
+        (100_000, 6_000, 0.6, 8, 1, 1),
+        (100_001, 6_000, 0.6, 8, 2, 1),
+        (10_000_000, 6_000, 0.6, 8, 100, 13),
+        (10_000_000, 300, 1.0, 1, 3, 3),
+    ],
+)
+def test_nodes_are_rounded_up(rate, nanos, busy, cores, cores_needed, nodes_needed):
+    assert nodes.cores_needed(rate, nanos, busy) == cores_needed
+    assert nodes.nodes_needed(rate, nanos, busy, cores) == nodes_needed
+
+
+def test_a_random_key_costs_its_share_of_hops():
+    # 100 ns more on two cores, where half of the keys hop: 200 ns a hop.
+    assert [nodes.random_key_nanos(400, 500, 2, cores) for cores in (1, 2, 4, 8)] == [400, 500, 550, 575]
+    assert nodes.random_key_nanos(400, 390, 2, 8) == 400
+
+
+def test_every_subject_is_a_known_kind_with_commands_for_both_spreads_of_keys(tmp_path):
+    options = types.SimpleNamespace(
+        tollgate="tollgate", redis_server="redis", valkey_server="valkey", throttlecrab_server="crab", peers_folder=""
+    )
+    for name, subject in servers.SUBJECTS.items():
+        command = servers.command(subject.kind, options, 7_000, 1, lambda program: program)
+        assert "7000" in command, name
+        assert "{key}" in subject.command and "{key}" in subject.hot_command, name
+        limit = str(servers.UNREACHED)
+        assert (limit in subject.hot_command) == ("INCR" not in subject.hot_command), name
+
+
+def test_an_option_with_a_list_has_the_type_of_what_there_is(script):
+    peers = script("peers")
+    assert peers.chosen(None, (1, 16), "pipelines") == (1, 16)
+    assert peers.chosen("16,64", (1, 16), "pipelines") == (16, 64)
+    with pytest.raises(harness.Failure, match="--pipelines: 'x'"):
+        peers.chosen("x", (1, 16), "pipelines")
+
+
+def test_the_worst_step_counts_after_the_median_of_rounds(script):
+    latency = script("latency")
+    growth = object.__new__(latency.Growth)
+    growth.steps, growth.pipeline, growth.rate = 2, 16, 1_000
+    rounds = {("tollgate", 0): [900, 100, 110], ("tollgate", 1): [150, 160, 5_000], ("echo", 0): [90, 100, 95]}
+    rounds["echo", 1] = [60, 50, 55]
+    growth.rows = {
+        step: [{"p999_us": value, "client_kept_schedule": value != 5_000} for value in values]
+        for step, values in rounds.items()
+    }
+    assert growth.excess() == [15, 105]
+    assert latency.bar_row(growth)[1:] == ["60", "105", "at most 2,000 us: kept", "1 of 12"]
+    assert growth.median("echo", 0, "max_us") is None
+    growth.rows["echo", 0] = [{"latency": {"max_us": 7.0}}]
+    assert growth.median("echo", 0, "max_us") == 7.0
+
+
+def test_capacity_is_reckoned_from_medians(script):
+    capacity = script("capacity")
+    rows = [
+        {"phase": "measure", "way": way, "pipeline": 1, "server_cpu_ns_per_call": nanos}
+        for way, nanos in [("own", 5_000), ("own", 6_000), ("own", 9_000), ("random", 6_700), ("hot", 1)]
+    ]
+    found = capacity.medians([{"started": "a"}, *rows])
+    assert found == {("own", 1): 6_000, ("random", 1): 6_700}
+    assert list(capacity.lines(found, 0.6, 8)) == [
+        ["keys of the connection's own core, pipeline 1", "6,000", "1", "1", "100", "13"],
+        ["random keys, pipeline 1", "7,225", "2", "1", "121", "16"],
+    ]

@@ -1,0 +1,80 @@
+"""User-space instructions of a call stay within their budgets: a slower hot path is seen before it is merged.
+
+Time says little on a shared machine; instructions under valgrind are exact. They are counted on the release build, by
+the script that makes the table of docs/benchmarks.md.
+"""
+
+import json
+import subprocess
+import sys
+import tomllib
+import warnings
+from pathlib import Path
+
+import pytest
+
+from server.process import BINARY, ROOT
+
+SCRIPT = ROOT / "benches" / "instructions"
+BUDGETS = Path(__file__).with_name("budgets.toml")
+SECONDS_MAX = 300
+
+
+class BudgetCanBeLowered(UserWarning):
+    """A call takes clearly less than its budget."""
+
+
+def judge(name: str, found: float, budget: float, allowance_percent: float) -> tuple[bool, str]:
+    """Whether a figure is within its budget, and what to say: nothing where it is near it."""
+    part = allowance_percent / 100
+    figure = f"RL.SLIDE takes {found:,.0f} user-space instructions a call at {name.replace('_', ' ')}"
+    if found > budget * (1 + part):
+        look = f"{SCRIPT.relative_to(ROOT)} --subjects tollgate --functions 20"
+        return False, (
+            f"{figure}: its budget is {budget:,}, with {allowance_percent} % allowed. To see where they are spent, run "
+            f"{look} on this build and on the one before. A raised budget needs its reason: {BUDGETS.relative_to(ROOT)}"
+        )
+    if found < budget * (1 - part):
+        return True, f"{figure}: its budget of {budget:,} can be lowered to that in {BUDGETS.relative_to(ROOT)}"
+    return True, ""
+
+
+@pytest.mark.parametrize(
+    ("found", "is_within", "said"),
+    [(1_031, False, "1,031"), (1_030, True, ""), (1_000, True, ""), (970, True, ""), (969, True, "can be lowered")],
+)
+def test_a_budget_is_kept_to_its_allowance(found, is_within, said):
+    within, text = judge("pipeline_16", found, 1_000, 3)
+    assert within == is_within
+    assert said in text and bool(said) == bool(text)
+    if not within:
+        assert "1,000" in text and "pipeline 16" in text and "--functions" in text
+
+
+@pytest.fixture(scope="module")
+def figures(tmp_path_factory) -> dict[str, float]:
+    """Instructions a call, by the names of the budgets."""
+    if BINARY.parent.name == "debug":
+        pytest.skip("budgets are for the release build")
+    folder = tmp_path_factory.mktemp("rows")
+    words = [SCRIPT, "--subjects", "tollgate", "--tollgate", BINARY, "--rows", folder, "--seconds-max", SECONDS_MAX]
+    done = subprocess.run([sys.executable, "-B", *map(str, words)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for file in folder.iterdir() for line in file.read_text().splitlines()]
+    return {
+        f"pipeline_{row['pipeline']}": row["instructions_per_call"] for row in rows if "instructions_per_call" in row
+    }
+
+
+def test_a_call_takes_no_more_instructions_than_its_budget(figures):
+    budgets = tomllib.loads(BUDGETS.read_text())
+    assert figures.keys() == budgets["instructions_per_call"].keys()
+    verdicts = {
+        name: judge(name, figures[name], budget, budgets["allowance_percent"])
+        for name, budget in budgets["instructions_per_call"].items()
+    }
+    for within, text in verdicts.values():
+        if within and text:
+            warnings.warn(text, BudgetCanBeLowered, stacklevel=1)
+    faults = [text for within, text in verdicts.values() if not within]
+    assert not faults, "\n".join(faults)
