@@ -45,7 +45,7 @@ enum Action {
                             subcommand too.", after_help = EXAMPLES)]
     Serve(ServeArguments),
     /// Measure a server: calls a second, latency, and its CPU time for each call
-    Bench(tollgate_bench::Arguments),
+    Bench(Box<tollgate_bench::Arguments>),
 }
 
 /// Why the process ends without having done what was asked.
@@ -64,7 +64,7 @@ enum Failure {
 fn main() -> ExitCode {
     let command_line = CommandLine::parse();
     let outcome = match command_line.action {
-        Some(Action::Bench(arguments)) => return tollgate_bench::run(arguments),
+        Some(Action::Bench(arguments)) => return tollgate_bench::run(*arguments),
         Some(Action::Serve(arguments)) => serve(&arguments),
         None => serve(&command_line.serve),
     };

@@ -2,6 +2,8 @@
 //!
 //! Nothing is checked here beyond the form of a single value: `plan` turns these raw values into a checked plan.
 
+use crate::output::OutputArguments;
+use crate::workload::{Dialect, Workload};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,15 +14,40 @@ pub struct Arguments {
     #[arg(long, default_value = "redis://127.0.0.1:6379")]
     pub(crate) target: String,
 
-    /// The command of every call, quoted as in a shell; {key} is replaced by a key, {sha} by the loaded script's SHA1
-    #[arg(long, default_value = "RL.SLIDE {key} 100 60")]
-    pub(crate) command: String,
+    /// What every call does [default: slide]
+    #[arg(long, value_enum)]
+    pub(crate) workload: Option<Workload>,
+
+    /// The language of the server, for --workload
+    #[arg(long, value_enum, default_value_t = Dialect::Auto, conflicts_with = "command")]
+    pub(crate) dialect: Dialect,
+
+    /// Calls a workload admits in a window; a bucket's capacity [default: 100; 1000000000 with --denied]
+    #[arg(long, value_name = "N", conflicts_with = "command")]
+    pub(crate) limit: Option<u64>,
+
+    /// The window of a workload's limit, in seconds or with a unit, such as 60 or 500ms; a bucket refills in it
+    #[arg(long, value_name = "SECONDS", default_value = "60", conflicts_with = "command")]
+    pub(crate) window: String,
+
+    /// Share of the calls that are denied, 0 to 1: they go to keys of their own whose limit is spent beforehand
+    #[arg(long, value_name = "SHARE", conflicts_with = "command")]
+    pub(crate) denied: Option<f64>,
+
+    /// A command of your own instead of a workload, quoted as in a shell; {key} is replaced by a key, {sha} by the
+    /// loaded script's SHA1
+    #[arg(long, conflicts_with = "workload")]
+    pub(crate) command: Option<String>,
 
     /// A Lua script that is loaded with SCRIPT LOAD first; its SHA1 stands for {sha} in the command
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
 
-    /// Connections, each with one batch on the way at a time (1 to 10000)
+    /// Threads of this client, among which the connections are dealt (1 to 256)
+    #[arg(long, default_value_t = 1)]
+    pub(crate) threads: usize,
+
+    /// Connections, each with one batch on the way at a time, or several with --rate (1 to 10000)
     #[arg(long, default_value_t = 50)]
     pub(crate) connections: usize,
 
@@ -32,15 +59,45 @@ pub struct Arguments {
     #[arg(long, default_value_t = 1_000_000)]
     pub(crate) keys: u32,
 
+    /// How often each key is called
+    #[arg(long, value_enum, default_value_t = KeyDistribution::Uniform)]
+    pub(crate) key_distribution: KeyDistribution,
+
+    /// With zipf: the key of rank r is called in proportion to 1 / r to this power (0.01 to 10)
+    #[arg(long, default_value_t = 0.99, value_name = "S")]
+    pub(crate) zipf_exponent: f64,
+
     /// Length of a key in bytes: the prefix, then a number padded with zeros
     #[arg(long, default_value_t = 24)]
     pub(crate) key_bytes: usize,
 
-    /// What every key starts with; a {tag} in it puts all keys into one slot
-    #[arg(long, default_value = "rl:key:")]
-    pub(crate) key_prefix: String,
+    /// What every key starts with; a {tag} in it puts all keys into one slot [default: rl:<workload>:, with --command
+    /// rl:key:]
+    #[arg(long)]
+    pub(crate) key_prefix: Option<String>,
 
-    /// Seed of the order in which keys are called
+    /// Open loop: this many calls a second over all connections, whether the server keeps up or not; latency counts
+    /// from when a call was due. Without it a connection's next batch leaves when the last one is answered
+    #[arg(long, value_name = "N")]
+    pub(crate) rate: Option<u64>,
+
+    /// With --rate: batches due in even steps, or at random as independent callers would send them
+    #[arg(long, value_enum, default_value_t = Arrivals::Even)]
+    pub(crate) arrivals: Arrivals,
+
+    /// Check every reply against the limit; one that breaks it makes the exit code 1
+    #[arg(long, conflicts_with = "command")]
+    pub(crate) verify: bool,
+
+    /// With --verify: calls that may be admitted beyond the limits in all, as a failover may cost
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "verify")]
+    pub(crate) verify_overshoot: u64,
+
+    /// Go on when the server closes a connection: its calls count as errors, and it is opened again
+    #[arg(long)]
+    pub(crate) reconnect: bool,
+
+    /// Seed of the order in which keys are called, and of random arrivals
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 
@@ -60,13 +117,13 @@ pub struct Arguments {
     #[arg(long)]
     pub(crate) warm_keys: bool,
 
-    /// Process id of the server on this machine: adds its CPU time per call and its memory to the report
+    /// Process id of the server on this machine, for its CPU time and memory [default: who listens at the target]
     #[arg(long)]
     pub(crate) pid: Option<u32>,
 
-    /// Run this client on one CPU only
-    #[arg(long, value_name = "N")]
-    pub(crate) cpu: Option<usize>,
+    /// Run this client on one CPU only, or each thread on one of its own: 1,2
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub(crate) cpu: Vec<usize>,
 
     /// Give each connection only keys of the core that serves it (Tollgate only)
     #[arg(long)]
@@ -75,6 +132,37 @@ pub struct Arguments {
     /// Print the report as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// How often each key is called.
+#[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeyDistribution {
+    /// All keys equally often, in a random order
+    Uniform,
+    /// Few keys very often, most of them rarely
+    Zipf,
+}
+
+/// When the calls of an open loop are due.
+#[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arrivals {
+    /// One batch after the other in equal steps
+    Even,
+    /// As independent callers come: a Poisson process
+    Poisson,
+}
+
+impl Arrivals {
+    /// As it is typed.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Arrivals::Even => "even",
+            Arrivals::Poisson => "poisson",
+        }
+    }
 }
 
 /// Reads `5s`, `500ms`, `20us`, `2m` or a plain number of seconds; whole numbers only.

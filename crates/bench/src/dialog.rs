@@ -18,11 +18,23 @@ pub(crate) struct Dialog {
     target: String,
 }
 
+/// Arrays inside arrays deeper than this are no answer to anything that is asked here.
+const DEPTH_MAX: usize = 16;
+
+/// Elements of one array, for the same reason.
+const ELEMENTS_MAX: usize = 1 << 16;
+
 /// What a command of the preparation was answered with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Reply {
+pub(crate) enum Reply {
+    /// A line, a bulk or the digits of an integer.
     Text(String),
+    /// The text of an error.
     Error(String),
+    /// No value.
+    Null,
+    /// Elements in their order.
+    Array(Vec<Reply>),
 }
 
 impl Dialog {
@@ -44,6 +56,36 @@ impl Dialog {
                 Err(BenchError::Authentication { target: dialog.target, reply })
             }
             Reply::Error(reply) => Err(BenchError::Preparation { command: "PING".into(), reply }),
+            other => Err(BenchError::Preparation { command: "PING".into(), reply: format!("{other:?}") }),
+        }
+    }
+
+    /// The server's address without credentials.
+    pub(crate) fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// Asks anything.
+    pub(crate) fn ask(&mut self, arguments: &[&str]) -> Result<Reply, BenchError> {
+        self.exchange(arguments)
+    }
+
+    /// The server's time in microseconds since 1970: RL.CLOCK if `native`, else TIME. None if it has no such command.
+    pub(crate) fn time_micros(&mut self, native: bool) -> Result<Option<u64>, BenchError> {
+        let digits = |reply: &Reply| match reply {
+            Reply::Text(text) => text.parse::<u64>().ok(),
+            _ => None,
+        };
+        let reply = if native { self.exchange(&["RL.CLOCK"])? } else { self.exchange(&["TIME"])? };
+        match &reply {
+            Reply::Array(parts) => {
+                let mut numbers = parts.iter().map(digits);
+                let (seconds, micros) = (numbers.next().flatten(), numbers.next().flatten());
+                Ok(seconds
+                    .zip(micros)
+                    .and_then(|(seconds, micros)| seconds.checked_mul(1_000_000)?.checked_add(micros)))
+            }
+            other => Ok(digits(other)),
         }
     }
 
@@ -75,6 +117,7 @@ impl Dialog {
         match self.exchange(arguments)? {
             Reply::Text(text) => Ok(text),
             Reply::Error(reply) => Err(BenchError::Preparation { command: name.to_owned(), reply }),
+            other => Err(BenchError::Preparation { command: name.to_owned(), reply: format!("{other:?}") }),
         }
     }
 
@@ -82,18 +125,31 @@ impl Dialog {
         let mut request = Vec::new();
         template::write_request(arguments, &mut request);
         self.socket.write_all(&request).map_err(|source| self.lost(source))?;
-        self.read_reply()
+        self.read_reply(0)
     }
 
-    fn read_reply(&mut self) -> Result<Reply, BenchError> {
+    fn read_reply(&mut self, depth: usize) -> Result<Reply, BenchError> {
         let header = self.read_line()?;
         let (kind, rest) = header.split_at_checked(1).unwrap_or_default();
         match kind {
             "+" | ":" => Ok(Reply::Text(rest.to_owned())),
             "-" => Ok(Reply::Error(rest.to_owned())),
+            "_" => Ok(Reply::Null),
+            "$" | "*" if rest == "-1" => Ok(Reply::Null),
             "$" => self.read_bulk(rest).map(Reply::Text),
+            "*" if depth < DEPTH_MAX => self.read_array(rest, depth),
             _ => Err(BenchError::Protocol(format!("a reply that starts with {:?}: is this a RESP server?", header))),
         }
+    }
+
+    fn read_array(&mut self, count: &str, depth: usize) -> Result<Reply, BenchError> {
+        let count = count.parse::<usize>().ok().filter(|count| *count <= ELEMENTS_MAX);
+        let count = count.ok_or_else(|| BenchError::Protocol("an array of no usable length".into()))?;
+        let mut elements = Vec::new();
+        for _ in 0..count {
+            elements.push(self.read_reply(depth.saturating_add(1))?);
+        }
+        Ok(Reply::Array(elements))
     }
 
     fn read_bulk(&mut self, length: &str) -> Result<String, BenchError> {

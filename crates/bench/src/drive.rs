@@ -1,23 +1,23 @@
-//! The run loop: a closed loop over all connections on one thread.
+//! One thread's connections, and the closed loop over them.
 //!
 //! Each connection has one batch on the way; when its last reply has come, the next batch leaves in the same turn.
 //! A phase (touching keys, warming, measuring) ends when its budget is spent and every batch has been answered, so
 //! between phases nothing is on the way and the server's CPU time can be read.
 
-use crate::connection::{Connection, Counter, Progress};
+use crate::connection::{Connection, Counter};
 use crate::error::BenchError;
+use crate::live::Live;
+use crate::open::Punctuality;
+use crate::repair::Repair;
 use crate::ring::Ring;
 use crate::scan::Tally;
 use hdrhistogram::Histogram;
-use mio::{Events, Poll};
+use mio::{Events, Poll, Token};
 use std::io;
 use std::time::{Duration, Instant};
 
 /// A server that says nothing for this long is given up.
-const STALL_LIMIT: Duration = Duration::from_secs(60);
-
-/// Batches that take longer than this are recorded as taking this long.
-const LATENCY_NANOS_MAX: u64 = 60_000_000_000;
+pub(crate) const STALL_LIMIT: Duration = Duration::from_secs(60);
 
 /// When a phase ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,13 +28,15 @@ pub(crate) enum Limit {
     Time(Duration),
 }
 
-/// All connections of a run.
+/// The connections of one thread.
 #[derive(Debug)]
 pub(crate) struct Driver {
-    poll: Poll,
-    connections: Vec<Connection>,
-    pipeline: usize,
-    counter: Counter,
+    pub(crate) poll: Poll,
+    pub(crate) connections: Vec<Connection>,
+    pub(crate) pipeline: usize,
+    pub(crate) counter: Counter,
+    pub(crate) repair: Repair,
+    pub(crate) events: Option<Events>,
 }
 
 /// What a phase did.
@@ -44,8 +46,10 @@ pub(crate) struct Phase {
     pub(crate) tally: Tally,
     /// From the first batch sent to the last reply.
     pub(crate) elapsed: Duration,
-    /// Nanoseconds from sending a batch to its last reply.
+    /// Nanoseconds to a batch's last reply: from sending it, or from when it was due in an open loop.
     pub(crate) batch_nanos: Histogram<u64>,
+    /// How well an open loop kept its schedule.
+    pub(crate) punctuality: Option<Punctuality>,
 }
 
 /// Calls that may still be sent in a phase.
@@ -57,66 +61,144 @@ struct Budget {
 
 impl Driver {
     /// Drives `connections`, which are registered with `poll` under their place in the list.
-    pub(crate) fn new(poll: Poll, connections: Vec<Connection>, pipeline: usize) -> Driver {
-        Driver { poll, connections, pipeline, counter: Counter::new() }
+    pub(crate) fn new(
+        poll: Poll,
+        connections: Vec<Connection>,
+        pipeline: usize,
+        counter: Counter,
+        repair: Repair,
+    ) -> Driver {
+        let events = Events::with_capacity(connections.len().saturating_add(1));
+        Driver { poll, connections, pipeline, counter, repair, events: Some(events) }
     }
 
-    /// Runs one phase. Every connection takes its batches from the ring of its index, or all from the only one.
-    pub(crate) fn run_phase(&mut self, rings: &mut [Ring], limit: Limit) -> Result<Phase, BenchError> {
-        self.counter.tally = Tally::default();
-        let mut batch_nanos = new_histogram()?;
-        let started = Instant::now();
+    /// Runs one phase in a closed loop. Every connection takes its batches from the ring of its index, or all from
+    /// the only one.
+    pub(crate) fn run_closed(
+        &mut self,
+        rings: &mut [Ring],
+        limit: Limit,
+        started: Instant,
+        live: Option<&Live>,
+    ) -> Result<Phase, BenchError> {
+        self.begin_phase(live, started)?;
         let mut budget = Budget::new(limit, started);
         let mut busy = self.begin_all(rings, &mut budget, started)?;
         let mut ended = started;
-        let mut events = Events::with_capacity(self.connections.len().max(1));
+        let mut events = self.events.take().unwrap_or_else(|| Events::with_capacity(1_024));
         while busy > 0 {
             self.wait(&mut events, busy)?;
             for event in &events {
-                let Some(connection) = self.connections.get_mut(event.token().0) else { continue };
+                let place = event.token().0;
+                let Some(connection) = self.connections.get_mut(place) else { continue };
                 let Some(ring) = ring_for(rings, connection) else { continue };
-                if event.is_writable() {
-                    connection.send(ring)?;
-                }
-                if !event.is_readable() || connection.receive(&mut self.counter)? == Progress::Waiting {
+                if event.is_writable()
+                    && let Err(error) = connection.send(ring)
+                {
+                    self.repair.lose(place, connection, ring, &mut self.counter, error)?;
                     continue;
                 }
-                let now = Instant::now();
-                let nanos = now.saturating_duration_since(connection.sent_at()).as_nanos();
-                batch_nanos.saturating_record(u64::try_from(nanos).unwrap_or(LATENCY_NANOS_MAX));
+                if !event.is_readable() {
+                    continue;
+                }
+                let progress = match connection.receive(ring, &mut self.counter, event.is_read_closed()) {
+                    Ok(progress) if progress.completed == 0 => continue,
+                    Ok(progress) => progress,
+                    Err(error) => {
+                        self.repair.lose(place, connection, ring, &mut self.counter, error)?;
+                        continue;
+                    }
+                };
+                let now = progress.at;
                 ended = now;
-                match budget.take(self.pipeline, now) {
-                    0 => busy = busy.saturating_sub(1),
-                    calls => connection.begin(ring, calls, now)?,
+                let sent = match budget.take(self.pipeline, now) {
+                    0 => {
+                        busy = busy.saturating_sub(1);
+                        Ok(())
+                    }
+                    calls => connection.begin(ring, calls, now, now),
+                };
+                if let Some(error) = sent.err().or(progress.gone) {
+                    self.repair.lose(place, connection, ring, &mut self.counter, error)?;
+                }
+                self.counter.latencies.tell(live, self.counter.tally.replies, now);
+            }
+            self.repair.load_script_if_missing(&self.counter.tally)?;
+            if self.repair.is_needed() {
+                busy = busy.saturating_sub(self.reopen_closed(rings, &mut budget)?);
+            }
+        }
+        self.events = Some(events);
+        Ok(self.end_phase(live, started, ended))
+    }
+
+    /// Opens lost connections again and sends their next batches. Answers how many have no more to do.
+    fn reopen_closed(&mut self, rings: &mut [Ring], budget: &mut Budget) -> Result<usize, BenchError> {
+        let now = Instant::now();
+        if budget.is_over(now) {
+            return Ok(self.repair.leave());
+        }
+        let mut done: usize = 0;
+        while let Some((place, was_busy)) = self.repair.reopen(&mut self.connections, &self.poll, now)? {
+            if !was_busy {
+                continue;
+            }
+            let Some(connection) = self.connections.get_mut(place) else { continue };
+            let Some(ring) = ring_for(rings, connection) else { continue };
+            match budget.take(self.pipeline, now) {
+                0 => done = done.saturating_add(1),
+                calls => {
+                    if let Err(error) = connection.begin(ring, calls, now, now) {
+                        self.repair.lose(place, connection, ring, &mut self.counter, error)?;
+                        break;
+                    }
                 }
             }
         }
+        Ok(done)
+    }
+
+    /// Nothing has been counted in this phase.
+    pub(crate) fn begin_phase(&mut self, live: Option<&Live>, now: Instant) -> Result<(), BenchError> {
+        self.counter.tally = Tally::default();
+        self.counter.latencies.begin(live.is_some(), now)?;
+        self.repair.begin_phase();
+        Ok(())
+    }
+
+    /// What was counted.
+    pub(crate) fn end_phase(&mut self, live: Option<&Live>, started: Instant, ended: Instant) -> Phase {
         let tally = std::mem::take(&mut self.counter.tally);
-        Ok(Phase { tally, elapsed: ended.saturating_duration_since(started), batch_nanos })
+        let batch_nanos = self.counter.latencies.end(live, tally.replies, ended);
+        Phase { tally, elapsed: ended.saturating_duration_since(started), batch_nanos, punctuality: None }
     }
 
     /// Sends every connection's first batch; returns how many connections got one.
     fn begin_all(&mut self, rings: &mut [Ring], budget: &mut Budget, now: Instant) -> Result<usize, BenchError> {
         let mut busy: usize = 0;
-        for connection in &mut self.connections {
+        for (place, connection) in self.connections.iter_mut().enumerate() {
             let calls = budget.take(self.pipeline, now);
             if calls == 0 {
                 break;
             }
             if let Some(ring) = ring_for(rings, connection) {
-                connection.begin(ring, calls, Instant::now())?;
+                let now = Instant::now();
                 busy = busy.saturating_add(1);
+                if let Err(error) = connection.begin(ring, calls, now, now) {
+                    self.repair.lose(place, connection, ring, &mut self.counter, error)?;
+                }
             }
         }
         Ok(busy)
     }
 
     fn wait(&mut self, events: &mut Events, busy: usize) -> Result<(), BenchError> {
+        let patience = self.repair.patience().unwrap_or(STALL_LIMIT);
         loop {
-            match self.poll.poll(events, Some(STALL_LIMIT)) {
+            match self.poll.poll(events, Some(patience)) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(BenchError::System { what: "waiting for replies failed", source: error }),
-                Ok(()) if events.is_empty() => {
+                Ok(()) if events.is_empty() && patience == STALL_LIMIT => {
                     return Err(BenchError::Stalled { seconds: STALL_LIMIT.as_secs(), outstanding: busy });
                 }
                 Ok(()) => return Ok(()),
@@ -133,9 +215,14 @@ impl Budget {
         }
     }
 
+    /// Whether the phase is over.
+    fn is_over(&self, now: Instant) -> bool {
+        self.calls_left == 0 || self.deadline.is_some_and(|deadline| now >= deadline)
+    }
+
     /// The size of the next batch; 0 if the phase is over.
     fn take(&mut self, pipeline: usize, now: Instant) -> usize {
-        if self.deadline.is_some_and(|deadline| now >= deadline) {
+        if self.is_over(now) {
             return 0;
         }
         let calls = usize::try_from(self.calls_left).unwrap_or(usize::MAX).min(pipeline);
@@ -144,17 +231,17 @@ impl Budget {
     }
 }
 
-fn ring_for<'a>(rings: &'a mut [Ring], connection: &Connection) -> Option<&'a mut Ring> {
+/// The ring that a connection takes its calls from.
+pub(crate) fn ring_for<'a>(rings: &'a mut [Ring], connection: &Connection) -> Option<&'a mut Ring> {
     match rings {
         [shared] => Some(shared),
         by_index => by_index.get_mut(connection.ring_index()),
     }
 }
 
-/// Three significant digits from a microsecond up.
-fn new_histogram() -> Result<Histogram<u64>, BenchError> {
-    Histogram::new_with_bounds(1_000, LATENCY_NANOS_MAX, 3)
-        .map_err(|error| BenchError::System { what: "no latency histogram", source: io::Error::other(error) })
+/// The token of a connection, by its place.
+pub(crate) fn token(place: usize) -> Token {
+    Token(place)
 }
 
 #[cfg(test)]

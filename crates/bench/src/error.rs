@@ -18,6 +18,15 @@ pub(crate) enum BenchError {
     /// The server answered a command of the preparation with something else than was asked for.
     #[error("{command} was answered by: {reply}")]
     Preparation { command: String, reply: String },
+    /// The server has no way to do what the workload needs.
+    #[error("{target} cannot do the workload {workload}: as a server of the dialect {dialect} it has {has}")]
+    NotOffered { workload: &'static str, target: String, dialect: &'static str, has: &'static str },
+    /// Checking every reply needs memory for every call.
+    #[error(
+        "--verify keeps 32 bytes for every limit of every call, and {most} are the most it keeps: \
+         use --requests, or a shorter --duration and --warmup"
+    )]
+    TooManyToVerify { most: usize },
     /// Calls before the clock starts failed, which would make every figure meaningless.
     #[error("{errors} calls of {stage} failed, the first with: {reply}")]
     Warming { stage: &'static str, errors: u64, reply: String },
@@ -33,6 +42,12 @@ pub(crate) enum BenchError {
     /// A file could not be read.
     #[error("cannot read {}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
+    /// One of the compared servers could not be measured.
+    #[error("the comparison stopped at {target}, {stage}: {source}")]
+    Compared { target: String, stage: String, source: Box<BenchError> },
+    /// A report could not be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Unwritable { path: PathBuf, source: io::Error },
     /// The operating system refused something that the client needs.
     #[error("{what}: {source}")]
     System { what: &'static str, source: io::Error },

@@ -1,6 +1,7 @@
 //! The keys of a run: their names, the order they are called in, and the slot and core of each.
 
 use crate::error::BenchError;
+use crate::random::Random;
 
 /// Slots of a cluster, by which Tollgate also spreads keys over its cores.
 const SLOT_COUNT: u16 = 16_384;
@@ -9,6 +10,9 @@ const SLOT_COUNT: u16 = 16_384;
 const SLOTS_A_STEP: u16 = 64;
 
 /// Key names: a prefix and a number padded with zeros, all of one length.
+///
+/// Keys of denied calls are numbered on from the count of the others. Their names bear a mark, so that whatever runs
+/// came before, no such key has been one whose limit can come back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeyNames {
     prefix: String,
@@ -16,23 +20,21 @@ pub(crate) struct KeyNames {
     count: u32,
 }
 
+const MARK: u8 = b'd';
+
 impl KeyNames {
-    /// Names `count` keys of `key_bytes` bytes; an error if the numbers do not fit behind the prefix.
-    pub(crate) fn new(prefix: &str, key_bytes: usize, count: u32) -> Result<KeyNames, BenchError> {
-        let largest = count.saturating_sub(1).to_string();
+    /// Names `count` keys of `key_bytes` bytes, and as many marked ones if there are denied calls; an error if the
+    /// numbers do not fit behind the prefix.
+    pub(crate) fn new(prefix: &str, key_bytes: usize, count: u32, marks: bool) -> Result<KeyNames, BenchError> {
+        let largest = count.saturating_sub(1).to_string().len().saturating_add(usize::from(marks));
         let digits = key_bytes.saturating_sub(prefix.len());
-        if digits < largest.len() {
-            let needed = prefix.len().saturating_add(largest.len());
+        if digits < largest {
+            let needed = prefix.len().saturating_add(largest);
             return Err(BenchError::Arguments(format!(
                 "--key-bytes {key_bytes} is too short: {count} keys with the prefix {prefix:?} need {needed}"
             )));
         }
         Ok(KeyNames { prefix: prefix.to_owned(), digits, count })
-    }
-
-    /// Number of keys.
-    pub(crate) fn count(&self) -> u32 {
-        self.count
     }
 
     /// Length of a key in bytes.
@@ -44,21 +46,23 @@ impl KeyNames {
     pub(crate) fn write(&self, index: u32, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(self.prefix.as_bytes());
-        let number = index.to_string();
+        let marked = index.checked_sub(self.count);
+        out.extend(marked.map(|_| MARK));
+        let number = marked.unwrap_or(index).to_string();
         out.resize(self.key_bytes().saturating_sub(number.len()), b'0');
         out.extend_from_slice(number.as_bytes());
     }
+}
 
-    /// All keys once, in an order that only the seed decides.
-    pub(crate) fn shuffled(&self, seed: u64) -> Vec<u32> {
-        let mut order: Vec<u32> = (0..self.count).collect();
-        let mut random = Random::new(seed);
-        for remaining in (1..order.len()).rev() {
-            let chosen = random.below(remaining.saturating_add(1));
-            order.swap(remaining, chosen);
-        }
-        order
+/// The numbers below `count` once each, in an order that only the seed decides.
+pub(crate) fn shuffled(count: u32, seed: u64) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..count).collect();
+    let mut random = Random::new(seed);
+    for remaining in (1..order.len()).rev() {
+        let chosen = random.below(remaining.saturating_add(1));
+        order.swap(remaining, chosen);
     }
+    order
 }
 
 /// The core that owns a key on a Tollgate server of `core_count` cores.
@@ -94,33 +98,6 @@ fn crc16(bytes: &[u8]) -> u16 {
     register
 }
 
-/// A small generator (splitmix64): the order of keys needs no more, and the same seed gives the same order anywhere.
-#[derive(Debug, Clone)]
-struct Random {
-    state: u64,
-}
-
-impl Random {
-    fn new(seed: u64) -> Random {
-        Random { state: seed }
-    }
-
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number from 0 to `bound - 1`; the bias of a bound below 2^32 is under 2^-32.
-    fn below(&mut self, bound: usize) -> usize {
-        let bound = u64::try_from(bound).unwrap_or(u64::MAX);
-        let scaled = (u128::from(self.next()) * u128::from(bound)) >> 64;
-        usize::try_from(scaled).unwrap_or_default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,26 +123,28 @@ mod tests {
 
     #[test]
     fn names_have_one_length_and_must_fit() {
-        let names = KeyNames::new("rl:", 6, 1_000).unwrap();
+        let names = KeyNames::new("rl:", 7, 1_000, true).unwrap();
         let mut name = Vec::new();
-        for (index, expected) in [(0, "rl:000"), (7, "rl:007"), (999, "rl:999")] {
+        let cases = [(0, "rl:0000"), (7, "rl:0007"), (999, "rl:0999"), (1_000, "rl:d000"), (1_999, "rl:d999")];
+        for (index, expected) in cases {
             names.write(index, &mut name);
             assert_eq!(name, expected.as_bytes());
         }
-        assert!(KeyNames::new("rl:", 6, 1_001).is_err());
-        assert!(KeyNames::new("rl:", 2, 1).is_err());
-        assert!(KeyNames::new("", 1, 10).is_ok());
+        assert!(KeyNames::new("rl:", 6, 1_001, false).is_err());
+        assert!(KeyNames::new("rl:", 6, 1_000, true).is_err());
+        assert!(KeyNames::new("rl:", 6, 1_000, false).is_ok());
+        assert!(KeyNames::new("rl:", 2, 1, false).is_err());
+        assert!(KeyNames::new("", 1, 10, false).is_ok());
     }
 
     #[test]
     fn an_order_holds_each_key_once_and_follows_its_seed() {
-        let names = KeyNames::new("", 4, 1_000).unwrap();
-        let order = names.shuffled(7);
+        let order = shuffled(1_000, 7);
         let mut sorted = order.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, (0..1_000).collect::<Vec<u32>>());
         assert_ne!(order, sorted);
-        assert_eq!(order, names.shuffled(7));
-        assert_ne!(order, names.shuffled(8));
+        assert_eq!(order, shuffled(1_000, 7));
+        assert_ne!(order, shuffled(1_000, 8));
     }
 }

@@ -1,10 +1,32 @@
-//! The figures of a run: as a table for people, as one JSON object for scripts.
+//! The figures of a run: as a table for people, as one JSON object for scripts, as a page for a browser.
+//!
+//! The server's own figures lead in each of them: its CPU time for a call moves least when the machine is shared.
+
+mod fields;
+mod html;
+mod latency;
+mod machine;
+mod rerun;
+mod table;
+
+pub(crate) use html::{Axis, Chart, Line, Page, Tile, latency_chart};
+pub(crate) use latency::Latency;
+pub(crate) use machine::Machine;
+pub(crate) use rerun::command_line;
+pub(crate) use table::{align, rows_to_text};
 
 use crate::drive::Phase;
-use crate::process::CpuTime;
+use crate::errors::ErrorTexts;
+use crate::intervals::Interval;
+use crate::process::{CpuUse, Sighting};
+use crate::punctual::ScheduleReport;
+use crate::verify::Verdict;
 use serde::Serialize;
-use std::fmt::Write;
+use serde::ser::{SerializeSeq, Serializer};
 use std::time::Duration;
+
+/// A client that was on its CPU for a larger part of the run may have been what limited it.
+const CLIENT_BUSY_PERCENT_MAX: f64 = 90.0;
 
 /// What was asked for, repeated in the report.
 #[derive(Debug, Clone, Serialize)]
@@ -19,83 +41,196 @@ pub(crate) struct Setting {
     pub(crate) key_bytes: usize,
     pub(crate) own_core: bool,
     pub(crate) seed: u64,
+    pub(crate) threads: usize,
+    /// The workload by name, none for a command of one's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) workload: Option<&'static str>,
+    /// How the server was asked for the workload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) dialect: Option<&'static str>,
+    /// uniform or zipf.
+    pub(crate) key_distribution: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) zipf_exponent: Option<f64>,
+    /// The share of denied calls that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) denied_share_asked: Option<f64>,
+    /// Of an open loop: calls a second that were asked for, and how their batches are spread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rate: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) arrivals: Option<&'static str>,
 }
 
 /// What the server used while it was measured, and holds at the end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerUse {
-    pub(crate) cpu: CpuTime,
+    pub(crate) cpu: CpuUse,
     pub(crate) rss_bytes: u64,
 }
 
 /// The report. The names of its fields are stable: scripts read them.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Report {
-    calls: u64,
-    seconds: f64,
-    calls_per_second: f64,
-    errors: u64,
+    pub(crate) calls: u64,
+    pub(crate) seconds: f64,
+    pub(crate) calls_per_second: f64,
+    pub(crate) errors: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     first_error: Option<String>,
-    denied: u64,
-    unexpected_replies: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "texts_and_counts")]
+    errors_by_text: Vec<(String, u64)>,
+    pub(crate) denied: u64,
+    pub(crate) unexpected_replies: u64,
     /// Latency of a whole batch, from its sending to its last reply.
-    p50_us: f64,
-    p99_us: f64,
-    p999_us: f64,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) p999_us: f64,
+    pub(crate) latency: Latency,
     /// Share of the run that this client's thread spent on a CPU: near 100 the client was the bottleneck.
     client_busy_percent: f64,
     #[serde(flatten)]
-    server: Option<ServerReport>,
+    pub(crate) server: Option<ServerReport>,
+    #[serde(flatten)]
+    seen: Seen,
     #[serde(flatten)]
     setting: Setting,
+    /// How an open loop kept its schedule.
+    #[serde(flatten)]
+    schedule: Option<ScheduleReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verify: Option<Verdict>,
+    #[serde(flatten)]
+    full: Option<Full>,
 }
 
+/// What the server used.
 #[derive(Debug, Clone, Serialize)]
-struct ServerReport {
-    server_cpu_ns_per_call: f64,
-    server_user_ns_per_call: f64,
-    server_system_ns_per_call: f64,
+pub(crate) struct ServerReport {
+    pub(crate) server_cpu_ns_per_call: f64,
+    /// Whether the CPU time is exact, or counted in clock ticks.
+    server_cpu_is_exact: bool,
+    pub(crate) server_user_ns_per_call: f64,
+    pub(crate) server_system_ns_per_call: f64,
     server_busy_percent: f64,
     server_rss_bytes: u64,
-    server_rss_bytes_per_key: f64,
+    pub(crate) server_rss_bytes_per_key: f64,
+}
+
+/// Which process the server's figures are of, or why there are none.
+#[derive(Debug, Clone, Default, Serialize)]
+struct Seen {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_pid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_process: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_unseen: Option<String>,
+}
+
+/// What spoils a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Warning {
+    /// The client may have been what limited the rate.
+    ClientBusy,
+    /// The client did not send when it was to.
+    ClientLate,
+    /// The server did not keep up with the rate.
+    RateNotKept,
+    /// A limit was broken.
+    Violations,
+    /// The server's CPU time is not exact.
+    ClockTicks,
+    /// Replies do not look like one another.
+    OtherShapes,
+}
+
+/// What a report in a file holds besides: it will be read without the terminal and the machine beside it.
+#[derive(Debug, Clone, Serialize)]
+struct Full {
+    /// The command that was given, without credentials.
+    command_line: String,
+    machine: Machine,
+    intervals: Vec<Interval>,
 }
 
 impl Report {
     /// Puts the figures of the measured phase together. `client_cpu` is the CPU time of this client's thread.
     pub(crate) fn new(setting: Setting, phase: &Phase, client_cpu: Duration, server: Option<ServerUse>) -> Report {
         let calls = phase.tally.replies;
-        let quantile_us = |quantile| ratio(float(phase.batch_nanos.value_at_quantile(quantile)), 1_000.0);
         let percent_of_run = |time: Duration| ratio(time.as_secs_f64() * 100.0, phase.elapsed.as_secs_f64());
         let nanos_per_call = |time: Duration| ratio(time.as_secs_f64() * 1e9, float(calls));
         let server = server.map(|server| ServerReport {
             server_cpu_ns_per_call: nanos_per_call(server.cpu.total()),
+            server_cpu_is_exact: server.cpu.is_exact,
             server_user_ns_per_call: nanos_per_call(server.cpu.user),
             server_system_ns_per_call: nanos_per_call(server.cpu.system),
             server_busy_percent: percent_of_run(server.cpu.total()),
             server_rss_bytes: server.rss_bytes,
             server_rss_bytes_per_key: ratio(float(server.rss_bytes), f64::from(setting.keys)),
         });
+        let latency = Latency::new(phase.batch_nanos.clone());
         Report {
             calls,
             seconds: round(phase.elapsed.as_secs_f64(), 6),
             calls_per_second: ratio(float(calls), phase.elapsed.as_secs_f64()),
             errors: phase.tally.errors,
             first_error: phase.tally.first_error.clone(),
+            errors_by_text: ErrorTexts::by_count(&phase.tally.error_texts),
             denied: phase.tally.denied,
             unexpected_replies: phase.tally.unexpected,
-            p50_us: quantile_us(0.5),
-            p99_us: quantile_us(0.99),
-            p999_us: quantile_us(0.999),
+            p50_us: latency.percentile_us(50.0),
+            p99_us: latency.percentile_us(99.0),
+            p999_us: latency.percentile_us(99.9),
+            latency,
             client_busy_percent: percent_of_run(client_cpu),
             server,
+            seen: Seen::default(),
             setting,
+            schedule: phase.punctuality.as_ref().map(|punctuality| ScheduleReport::new(punctuality, phase)),
+            verify: None,
+            full: None,
         }
+    }
+
+    /// Says which process the server's figures are of, or why there are none.
+    pub(crate) fn tell_server(&mut self, sighting: &Sighting) {
+        self.seen = match sighting {
+            Sighting::Seen { pid, name } => {
+                Seen { server_pid: Some(*pid), server_process: Some(name.clone()), server_unseen: None }
+            }
+            Sighting::Unseen { reason } => Seen { server_unseen: Some(reason.clone()), ..Seen::default() },
+        };
+    }
+
+    /// Adds what a report in a file holds besides the figures.
+    pub(crate) fn complete(&mut self, command_line: String, machine: Machine, intervals: Vec<Interval>) {
+        self.full = Some(Full { command_line, machine, intervals });
+    }
+
+    /// The names and values of all settings.
+    pub(crate) fn settings(&self) -> Vec<(String, String)> {
+        fields::of(&self.setting)
+    }
+
+    /// Which process the server's figures are of, or why there are none.
+    pub(crate) fn server_in_words(&self) -> String {
+        match (&self.seen.server_unseen, self.seen.server_pid, &self.seen.server_process) {
+            (Some(reason), _, _) => format!("CPU not measured: {reason}"),
+            (None, Some(pid), Some(name)) => format!("process {pid} {name}"),
+            _ => String::new(),
+        }
+    }
+
+    /// Adds what checking every reply found.
+    pub(crate) fn with_verdict(self, verify: Option<Verdict>) -> Report {
+        Report { verify, ..self }
     }
 
     /// Whether every call was answered as it should be.
     pub(crate) fn is_clean(&self) -> bool {
-        self.errors == 0 && self.unexpected_replies == 0
+        let is_verified = self.verify.as_ref().is_none_or(|verdict| verdict.violations == 0);
+        self.errors == 0 && self.unexpected_replies == 0 && is_verified
     }
 
     /// One JSON object on one line.
@@ -103,117 +238,69 @@ impl Report {
         serde_json::to_string(self)
     }
 
-    /// A table of name and figure; the server's CPU time leads, as it moves least on a noisy machine.
-    pub(crate) fn to_table(&self) -> String {
-        let mut rows: Vec<(&str, String)> = vec![("command", self.setting.command.clone())];
-        rows.push(("connections x pipeline", format!("{} x {}", self.setting.connections, self.setting.pipeline)));
-        rows.push(("keys", format!("{} of {} bytes", self.setting.keys, self.setting.key_bytes)));
-        if let Some(server) = &self.server {
-            let (user, system) = (server.server_user_ns_per_call, server.server_system_ns_per_call);
-            rows.push((
-                "server CPU per call",
-                format!("{:.0} ns ({user:.0} user, {system:.0} system)", server.server_cpu_ns_per_call),
-            ));
-            rows.push(("server busy", format!("{:.0} %", server.server_busy_percent)));
-            let mebibytes = float(server.server_rss_bytes) / 1_048_576.0;
-            let per_key = server.server_rss_bytes_per_key;
-            rows.push(("server memory", format!("{mebibytes:.1} MiB, {per_key:.1} bytes a key")));
+    /// What a reader must know before trusting a figure, in sentences.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.kinds_of_warnings().into_iter().map(|(_, text)| text).collect()
+    }
+
+    /// The warnings, each of another kind.
+    pub(crate) fn kinds_of_warnings(&self) -> Vec<(Warning, String)> {
+        let mut warnings = Vec::new();
+        // An open loop waits for the next due time on its CPU, so there only its lateness tells.
+        if self.schedule.is_none() && self.client_busy_percent > CLIENT_BUSY_PERCENT_MAX {
+            let text = format!(
+                "The client was busy {:.0} % of the time: it may have limited the rate, and made the latencies longer.",
+                self.client_busy_percent
+            );
+            warnings.push((Warning::ClientBusy, text));
         }
-        rows.push(("calls", format!("{} in {:.3} s", self.calls, self.seconds)));
-        rows.push(("calls per second", format!("{:.0}", self.calls_per_second)));
-        rows.push(("denied", self.denied.to_string()));
-        rows.push(("errors", self.errors.to_string()));
-        if let Some(text) = &self.first_error {
-            rows.push(("first error", text.clone()));
+        if let Some(schedule) = &self.schedule {
+            warnings.extend(schedule.warnings());
+        }
+        if let Some(verdict) = self.verify.as_ref().filter(|verdict| verdict.violations > 0) {
+            let text = format!("{} replies broke their limit.", verdict.violations);
+            warnings.push((Warning::Violations, text));
+        }
+        if self.server.as_ref().is_some_and(|server| !server.server_cpu_is_exact) {
+            let text = "The server's CPU time is counted in clock ticks: short runs are not exact.".to_owned();
+            warnings.push((Warning::ClockTicks, text));
         }
         if self.unexpected_replies > 0 {
-            rows.push(("unexpected replies", self.unexpected_replies.to_string()));
+            let text = format!("{} replies are of another shape than the first reply.", self.unexpected_replies);
+            warnings.push((Warning::OtherShapes, text));
         }
-        let latency = format!("{:.0} / {:.0} / {:.0} us", self.p50_us, self.p99_us, self.p999_us);
-        rows.push(("batch p50 / p99 / p99.9", latency));
-        rows.push(("client busy", format!("{:.0} %", self.client_busy_percent)));
-        let mut table = String::new();
-        for (name, figure) in rows {
-            // Writing to a string cannot fail.
-            let _ = writeln!(table, "{name:<24} {figure}");
-        }
-        table
+        warnings
     }
 }
 
+/// As a list of objects, since a text may be anything.
+fn texts_and_counts<S: Serializer>(counts: &[(String, u64)], serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Row<'a> {
+        text: &'a str,
+        count: u64,
+    }
+    let mut list = serializer.serialize_seq(Some(counts.len()))?;
+    for (text, count) in counts {
+        list.serialize_element(&Row { text, count: *count })?;
+    }
+    list.end()
+}
+
 /// A quotient with three decimals; 0 where nothing was measured, as JSON has no other number for it.
-fn ratio(dividend: f64, divisor: f64) -> f64 {
+pub(crate) fn ratio(dividend: f64, divisor: f64) -> f64 {
     if divisor > 0.0 { round(dividend / divisor, 3) } else { 0.0 }
 }
 
-fn round(value: f64, decimals: i32) -> f64 {
+pub(crate) fn round(value: f64, decimals: i32) -> f64 {
     let scale = 10f64.powi(decimals);
     (value * scale).round() / scale
 }
 
 /// Counts of one run are far below 2^53, where a float stops being exact.
-fn float(count: u64) -> f64 {
+pub(crate) fn float(count: u64) -> f64 {
     count as f64
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::scan::Tally;
-    use hdrhistogram::Histogram;
-
-    fn sample(server: Option<ServerUse>) -> Report {
-        let setting = Setting {
-            target: "redis://h:1".into(),
-            command: "PING".into(),
-            connections: 2,
-            pipeline: 3,
-            keys: 100,
-            keys_measured: 100,
-            key_bytes: 24,
-            own_core: false,
-            seed: 1,
-        };
-        let mut batch_nanos = Histogram::new_with_bounds(1_000, 60_000_000_000, 3).unwrap();
-        batch_nanos.record(2_000_000).unwrap();
-        let tally = Tally { replies: 1_000, denied: 7, ..Tally::default() };
-        let phase = Phase { tally, elapsed: Duration::from_secs(2), batch_nanos };
-        Report::new(setting, &phase, Duration::from_secs(1), server)
-    }
-
-    #[test]
-    fn the_fields_that_scripts_read() {
-        let cpu = CpuTime { user: Duration::from_millis(2), system: Duration::from_millis(1) };
-        let report = sample(Some(ServerUse { cpu, rss_bytes: 6_400 }));
-        let fields: serde_json::Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
-        let expected = [
-            ("calls", 1_000.0),
-            ("seconds", 2.0),
-            ("calls_per_second", 500.0),
-            ("errors", 0.0),
-            ("denied", 7.0),
-            ("client_busy_percent", 50.0),
-            ("server_cpu_ns_per_call", 3_000.0),
-            ("server_user_ns_per_call", 2_000.0),
-            ("server_system_ns_per_call", 1_000.0),
-            ("server_rss_bytes", 6_400.0),
-            ("server_rss_bytes_per_key", 64.0),
-            ("connections", 2.0),
-            ("pipeline", 3.0),
-            ("keys", 100.0),
-        ];
-        for (name, value) in expected {
-            assert_eq!(fields[name].as_f64(), Some(value), "{name}");
-        }
-        assert_eq!(fields["command"], "PING");
-        assert!(fields["p999_us"].as_f64().unwrap() >= 1_998.0);
-    }
-
-    #[test]
-    fn without_a_process_there_are_no_server_fields() {
-        let report = sample(None);
-        assert!(report.is_clean());
-        assert!(!report.to_json().unwrap().contains("server_"));
-        assert!(report.to_table().contains("calls per second         500\n"));
-    }
-}
+pub(crate) mod tests;

@@ -1,53 +1,226 @@
-//! A whole run: prepare, render, touch the keys, warm, measure, report.
+//! A whole run: prepare, render, touch the keys, warm, measure, check, report.
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Counter};
+use crate::crew::{self, Crew, Orders};
 use crate::dialog::Dialog;
-use crate::drive::{Driver, Limit, Phase};
+use crate::drive::{Driver, Limit, Phase, token};
 use crate::error::BenchError;
 use crate::keys;
-use crate::plan::Plan;
+use crate::live::{Goal, Live, Stage};
+use crate::plan::{Plan, Work};
 use crate::process::Process;
+use crate::repair::Repair;
 use crate::report::{Report, ServerUse, Setting};
-use crate::ring::Ring;
+use crate::ring::{Rendered, Ring, Wording};
 use crate::scan::{Denial, Tally};
+use crate::sequence::distinct;
 use crate::template::Template;
-use mio::{Poll, Token};
-use rustix::thread::{CpuSet, sched_setaffinity};
-use rustix::time::{ClockId, clock_gettime};
-use std::time::Duration;
+use crate::verify::{Capture, ClockOffset, RECORDS_MAX, Recorder, Verdict, Watch, judge};
+use crate::workload::{Chosen, Dialect, Terms};
+use mio::Poll;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Keys are touched in parts of this many calls, so that ten million keys need no buffer of their own size.
 const TOUCH_CALLS_A_PART: usize = 1 << 17;
 
-/// Runs a plan to its report.
-pub(crate) fn run(plan: &Plan) -> Result<Report, BenchError> {
-    if let Some(cpu) = plan.cpu {
-        pin(cpu)?;
+/// Runs a plan to its report; `live` is told what is being done.
+pub(crate) fn run(plan: &Plan, live: Option<&Live>) -> Result<Report, BenchError> {
+    let epoch = Instant::now();
+    begin(live, Stage::Preparing, Goal::Unknown);
+    if let [cpu] = plan.cpus.as_slice() {
+        crew::pin(*cpu)?;
     }
     let server = plan.pid.map(Process::open).transpose()?;
     let mut dialogs = Vec::with_capacity(plan.connections);
     for _ in 0..plan.connections {
         dialogs.push(Dialog::open(&plan.target)?);
     }
-    let sha = match (&plan.script, dialogs.first_mut()) {
-        (Some(script), Some(dialog)) => Some(dialog.load_script(script)?),
-        _ => None,
-    };
-    let template = Template::parse(&plan.command, sha.as_deref(), plan.names.key_bytes())?;
+    let first = dialogs.first_mut().ok_or_else(|| BenchError::Arguments("--connections 0".into()))?;
+    let speech = Speech::find(plan, first)?;
+    let clock = speech.ask_clock(first, epoch)?;
     let placement = Placement::find(plan, &mut dialogs)?;
-    let mut driver = connect(plan, &template, &placement, dialogs)?;
+    let mut crew = speech.gather(plan, &placement, dialogs, epoch)?;
 
-    if plan.warm_keys && template.has_key() {
-        touch_keys(plan, &template, &mut driver)?;
+    let sequence = if plan.only_touches() { Vec::new() } else { plan.draw.sequence() };
+    let wording = &speech.wording;
+    let places = wording.fitting(&sequence);
+    if plan.warm_keys && wording.admitted.has_key() {
+        touch(plan, wording, &keys::shuffled(plan.draw.keys, !plan.draw.seed), &mut crew, live)?;
     }
-    let mut rings = placement.render_rings(plan, &template)?;
+    if plan.draw.denied.is_some() {
+        // One call spends the limit of such a key for good.
+        let spent: Vec<u32> = distinct(places).into_iter().filter(|key| *key >= wording.first_denied).collect();
+        touch(plan, wording, &spent, &mut crew, live)?;
+    }
+    begin(live, Stage::Preparing, Goal::Unknown);
+    let rendered = placement.render(plan, wording, places)?;
+    let mut rings = crew.deal(&rendered);
     if !plan.warmup.is_zero() {
-        let warmed = driver.run_phase(&mut rings, Limit::Time(plan.warmup))?;
-        refuse_errors("the warm-up", &warmed.tally)?;
+        begin(live, Stage::WarmingUp, Goal::Time(plan.warmup));
+        let orders = Orders { limit: Limit::Time(plan.warmup), pace: plan.pace, live };
+        let (warmed, _) = crew.run_phase(&mut rings, orders)?;
+        refuse_errors(plan, "the warm-up", &warmed.tally)?;
     }
-    let (phase, client_cpu, server) = measure(plan, &mut driver, &mut rings, server)?;
-    let keys_measured = rings.iter().map(Ring::call_count).sum();
-    Ok(Report::new(setting(plan, keys_measured), &phase, client_cpu, server))
+    let (phase, client_cpu, server) = measure(plan, &mut crew, &mut rings, server, live)?;
+    let keys_measured = rendered.iter().map(|ring| distinct(ring.keys()).len()).sum();
+    let verdict = speech.verdict(plan, clock, crew, epoch)?;
+    Ok(Report::new(speech.setting(plan, keys_measured), &phase, client_cpu, server).with_verdict(verdict))
+}
+
+/// How the server is spoken to, and what its replies are held against.
+struct Speech {
+    wording: Wording,
+    script: Option<String>,
+    denial: Denial,
+    /// The command line as the report shows it.
+    line: String,
+    workload: Option<&'static str>,
+    dialect: Option<Dialect>,
+    watch: Option<Watch>,
+}
+
+impl Speech {
+    fn find(plan: &Plan, dialog: &mut Dialog) -> Result<Speech, BenchError> {
+        let key_bytes = plan.names.key_bytes();
+        let (lines, script, chosen) = match &plan.work {
+            Work::Command { line, script } => ([line.clone(), line.clone()], script.clone(), None),
+            Work::Workload { workload, dialect, terms } => {
+                let row = workload.row();
+                let chosen = row.choose(*dialect, dialog)?;
+                // Where no call is to be denied, the second family has no keys.
+                let spent = plan.draw.denied.map_or(*terms, |_| Terms::spent(row));
+                let lines = [terms.fill(&chosen.line)?, spent.fill(&chosen.line)?];
+                (lines, chosen.script.map(str::to_owned), Some((row, chosen, [*terms, spent])))
+            }
+        };
+        let sha = script.as_ref().map(|script| dialog.load_script(script)).transpose()?;
+        let [admitted, denied] = &lines;
+        let wording = Wording {
+            names: plan.names.clone(),
+            admitted: Template::parse(admitted, sha.as_deref(), key_bytes)?,
+            denied: Template::parse(denied, sha.as_deref(), key_bytes)?,
+            first_denied: plan.draw.keys,
+        };
+        let mut watch = None;
+        if let (Some(overshoot), Some((row, chosen, [terms, spent]))) = (plan.verify, chosen.as_ref()) {
+            let policies = |terms: &Terms| row.rules.iter().map(|rule| terms.policy(*rule)).collect::<Result<_, _>>();
+            refuse_inexact(chosen, terms)?;
+            watch = Some(Watch {
+                form: chosen.line.form,
+                admitted: policies(terms)?,
+                denied: policies(spent)?,
+                first_denied: plan.draw.keys,
+                names: plan.names.clone(),
+                overshoot,
+                // Its remaining and reset follow rules of its own.
+                checks_fields: chosen.dialect != Dialect::Throttlecrab,
+            });
+        }
+        let denial = match &chosen {
+            Some((_, chosen, _)) => chosen.line.form.denial(),
+            None => Denial::of_command(wording.admitted.name()),
+        };
+        let workload = chosen.as_ref().map(|(row, ..)| row.name);
+        let dialect = chosen.as_ref().map(|(_, chosen, _)| chosen.dialect);
+        let [line, _] = lines;
+        Ok(Speech { wording, script, denial, line, workload, dialect, watch })
+    }
+
+    /// How far the server's clock is from this one, if replies are checked and it matters.
+    fn ask_clock(&self, dialog: &mut Dialog, epoch: Instant) -> Result<ClockOffset, BenchError> {
+        if !self.watch.as_ref().is_some_and(Watch::needs_clock) {
+            return Ok(ClockOffset::NONE);
+        }
+        let is_native = self.dialect == Some(Dialect::Tollgate);
+        ClockOffset::ask(dialog, is_native, epoch)?.ok_or_else(|| BenchError::Preparation {
+            command: if is_native { "RL.CLOCK" } else { "TIME" }.into(),
+            reply: "no time, which --verify needs to know where windows begin".into(),
+        })
+    }
+
+    /// Deals the connections among the threads.
+    fn gather(
+        &self,
+        plan: &Plan,
+        placement: &Placement,
+        dialogs: Vec<Dialog>,
+        epoch: Instant,
+    ) -> Result<Crew, BenchError> {
+        let mut hands: Vec<Vec<(Dialog, usize)>> = (0..plan.threads).map(|_| Vec::new()).collect();
+        for (place, (dialog, ring)) in dialogs.into_iter().zip(&placement.ring_of_connection).enumerate() {
+            if let Some(hand) = place.checked_rem(plan.threads).and_then(|thread| hands.get_mut(thread)) {
+                hand.push((dialog, *ring));
+            }
+        }
+        let most = RECORDS_MAX / plan.threads.max(1);
+        let mut drivers = Vec::with_capacity(plan.threads);
+        for hand in hands {
+            let poll = Poll::new().map_err(BenchError::system("no epoll"))?;
+            let mut connections = Vec::with_capacity(hand.len());
+            for (place, (dialog, ring)) in hand.into_iter().enumerate() {
+                let capture = self.watch.as_ref().map(|watch| Capture::new(watch.form, watch.rules()));
+                let socket = dialog.into_socket();
+                let connection = Connection::new(socket, ring, self.denial, capture, poll.registry(), token(place));
+                connections.push(connection.map_err(BenchError::system("a connection cannot be watched"))?);
+            }
+            let recorder = self.watch.as_ref().map(|watch| Recorder::new(watch, epoch, most));
+            let repair = Repair::new(plan.target.clone(), self.script.clone(), plan.reconnect);
+            drivers.push(Driver::new(poll, connections, plan.pipeline, Counter::new(recorder)?, repair));
+        }
+        let cpus = if plan.cpus.len() > 1 { plan.cpus.clone() } else { Vec::new() };
+        Ok(Crew::new(drivers, cpus))
+    }
+
+    /// Holds every reply of the run against its limit.
+    fn verdict(
+        &self,
+        plan: &Plan,
+        before: ClockOffset,
+        crew: Crew,
+        epoch: Instant,
+    ) -> Result<Option<Verdict>, BenchError> {
+        let Some(watch) = &self.watch else { return Ok(None) };
+        let recorders = crew.recorders();
+        let mut offset = before;
+        if watch.needs_clock() {
+            offset = offset.hull(self.ask_clock(&mut Dialog::open(&plan.target)?, epoch)?);
+        }
+        Ok(Some(judge(watch, recorders, offset)))
+    }
+
+    fn setting(&self, plan: &Plan, keys_measured: usize) -> Setting {
+        Setting {
+            target: plan.target.to_string(),
+            command: self.line.clone(),
+            connections: plan.connections,
+            pipeline: plan.pipeline,
+            keys: plan.draw.keys,
+            keys_measured,
+            key_bytes: plan.names.key_bytes(),
+            own_core: plan.own_core,
+            seed: plan.draw.seed,
+            threads: plan.threads,
+            workload: self.workload,
+            dialect: self.dialect.map(Dialect::name),
+            key_distribution: if plan.draw.zipf.is_some() { "zipf" } else { "uniform" },
+            zipf_exponent: plan.draw.zipf,
+            denied_share_asked: plan.draw.denied,
+            rate: plan.pace.map(|pace| pace.calls_per_second),
+            arrivals: plan.pace.map(|pace| pace.arrivals.name()),
+        }
+    }
+}
+
+/// Scripts count in floats, which are exact only up to 2^53: what they would round is not checked.
+fn refuse_inexact(chosen: &Chosen, terms: &Terms) -> Result<(), BenchError> {
+    let largest = u128::from(terms.limit) * u128::from(terms.window.micros());
+    if chosen.script.is_none() || largest < 1 << 53 {
+        return Ok(());
+    }
+    let text =
+        "--verify of a script needs a --limit times --window in microseconds below 2^53, where Lua counts exactly";
+    Err(BenchError::Arguments(text.into()))
 }
 
 /// Which ring each connection takes its calls from: one for all, or one for each core of the server.
@@ -80,75 +253,61 @@ impl Placement {
         Ok(Placement { ring_of_connection, core_count })
     }
 
-    fn render_rings(&self, plan: &Plan, template: &Template) -> Result<Vec<Ring>, BenchError> {
-        if plan.only_touches() {
-            return Ok(vec![Ring::render(template, &plan.names, &[], plan.pipeline)]);
-        }
-        let order = plan.names.shuffled(plan.seed);
-        if !plan.own_core {
-            return Ok(vec![Ring::render(template, &plan.names, &order, plan.pipeline)]);
+    fn render(&self, plan: &Plan, wording: &Wording, places: &[u32]) -> Result<Vec<Arc<Rendered>>, BenchError> {
+        if plan.only_touches() || !plan.own_core {
+            return Ok(vec![Arc::new(Rendered::new(wording, places, plan.pipeline))]);
         }
         let mut orders: Vec<Vec<u32>> = vec![Vec::new(); self.core_count];
         let (mut key, mut server_key) = (Vec::new(), Vec::new());
-        for index in &order {
-            plan.names.write(*index, &mut key);
-            template.server_key(&key, &mut server_key);
+        for index in places {
+            wording.names.write(*index, &mut key);
+            wording.template(*index).server_key(&key, &mut server_key);
             if let Some(own) = orders.get_mut(keys::core_of(&server_key, self.core_count)) {
                 own.push(*index);
             }
         }
         for core in &self.ring_of_connection {
             if orders.get(*core).is_none_or(Vec::is_empty) {
-                let message = format!("--own-core: none of the {} keys belongs to core {core}", plan.names.count());
+                let message = format!("--own-core: none of the {} keys belongs to core {core}", plan.draw.keys);
                 return Err(BenchError::Arguments(message));
             }
         }
-        Ok(orders.iter().map(|own| Ring::render(template, &plan.names, own, plan.pipeline)).collect())
+        Ok(orders.iter().map(|own| Arc::new(Rendered::new(wording, own, plan.pipeline))).collect())
     }
 }
 
-fn connect(
-    plan: &Plan,
-    template: &Template,
-    placement: &Placement,
-    dialogs: Vec<Dialog>,
-) -> Result<Driver, BenchError> {
-    let poll = Poll::new().map_err(BenchError::system("no epoll"))?;
-    let denial = Denial::of_command(template.name());
-    let mut connections = Vec::with_capacity(dialogs.len());
-    for (place, (dialog, ring)) in dialogs.into_iter().zip(&placement.ring_of_connection).enumerate() {
-        let connection = Connection::new(dialog.into_socket(), *ring, denial, poll.registry(), Token(place))
-            .map_err(BenchError::system("a connection cannot be watched"))?;
-        connections.push(connection);
-    }
-    Ok(Driver::new(poll, connections, plan.pipeline))
-}
-
-/// Calls every key once. Connections of any core take any key here: the point is that the keys exist.
+/// Calls each of these keys once, from all connections: the point is that the keys exist, or that their limit is spent.
 ///
 /// The order is not the one that is measured. A server places its records in the order in which they are made, so
 /// calling them in that same order would walk through its memory and find everything in the caches.
-fn touch_keys(plan: &Plan, template: &Template, driver: &mut Driver) -> Result<(), BenchError> {
-    let order = plan.names.shuffled(!plan.seed);
+fn touch(
+    plan: &Plan,
+    wording: &Wording,
+    order: &[u32],
+    crew: &mut Crew,
+    live: Option<&Live>,
+) -> Result<(), BenchError> {
+    begin(live, Stage::TouchingKeys, Goal::Calls(u64::try_from(order.len()).unwrap_or(u64::MAX)));
     for part in order.chunks(TOUCH_CALLS_A_PART) {
-        let mut ring = Ring::render(template, &plan.names, part, plan.pipeline);
+        let rendered = Arc::new(Rendered::new(wording, part, plan.pipeline));
         let calls = u64::try_from(part.len()).unwrap_or(u64::MAX);
-        let touched = driver.run_phase(std::slice::from_mut(&mut ring), Limit::Calls(calls))?;
-        refuse_errors("touching the keys", &touched.tally)?;
+        let mut rings = crew.deal(&[rendered]);
+        let (touched, _) = crew.run_phase(&mut rings, Orders { limit: Limit::Calls(calls), pace: None, live })?;
+        refuse_errors(plan, "touching the keys", &touched.tally)?;
     }
     Ok(())
 }
 
 fn measure(
     plan: &Plan,
-    driver: &mut Driver,
-    rings: &mut [Ring],
+    crew: &mut Crew,
+    rings: &mut [Vec<Ring>],
     server: Option<Process>,
+    live: Option<&Live>,
 ) -> Result<(Phase, Duration, Option<ServerUse>), BenchError> {
     let server_before = server.map(Process::cpu_time).transpose()?;
-    let client_before = thread_cpu();
-    let phase = driver.run_phase(rings, plan.limit)?;
-    let client_cpu = thread_cpu().saturating_sub(client_before);
+    begin(live, Stage::Measuring, Goal::from(plan.limit));
+    let (phase, client_cpu) = crew.run_phase(rings, Orders { limit: plan.limit, pace: plan.pace, live })?;
     let used = match (server, server_before) {
         (Some(process), Some(before)) => {
             Some(ServerUse { cpu: process.cpu_time()?.since(before), rss_bytes: process.rss_bytes()? })
@@ -158,41 +317,21 @@ fn measure(
     Ok((phase, client_cpu, used))
 }
 
-/// Errors before the clock starts end the run.
-fn refuse_errors(stage: &'static str, tally: &Tally) -> Result<(), BenchError> {
+fn begin(live: Option<&Live>, stage: Stage, goal: Goal) {
+    if let Some(live) = live {
+        live.begin(stage, goal);
+    }
+}
+
+/// Errors before the clock starts end the run, unless it is meant to live through them.
+fn refuse_errors(plan: &Plan, stage: &'static str, tally: &Tally) -> Result<(), BenchError> {
     match &tally.first_error {
-        Some(reply) => Err(BenchError::Warming { stage, errors: tally.errors, reply: reply.clone() }),
-        None => Ok(()),
+        Some(reply) if !plan.reconnect => {
+            Err(BenchError::Warming { stage, errors: tally.errors, reply: reply.clone() })
+        }
+        _ => Ok(()),
     }
-}
-
-fn setting(plan: &Plan, keys_measured: usize) -> Setting {
-    Setting {
-        target: plan.target.to_string(),
-        command: plan.command.clone(),
-        connections: plan.connections,
-        pipeline: plan.pipeline,
-        keys: plan.names.count(),
-        keys_measured,
-        key_bytes: plan.names.key_bytes(),
-        own_core: plan.own_core,
-        seed: plan.seed,
-    }
-}
-
-fn pin(cpu: usize) -> Result<(), BenchError> {
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(BenchError::Arguments(format!("--cpu {cpu} is not below {}", CpuSet::MAX_CPU)));
-    }
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    sched_setaffinity(None, &set).map_err(|error| BenchError::System { what: "--cpu", source: error.into() })
-}
-
-/// CPU time of this thread, on which the whole client runs.
-fn thread_cpu() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

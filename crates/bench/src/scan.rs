@@ -5,6 +5,8 @@
 //! another shape). It keeps its place between reads, allocates nothing, and does not recurse: how deep a reply is
 //! nested only changes how many values are left before it ends.
 
+use crate::errors::ErrorTexts;
+
 /// An error text is kept up to this length.
 const ERROR_BYTES_MAX: usize = 200;
 
@@ -24,6 +26,50 @@ pub(crate) struct Tally {
     pub(crate) unexpected: u64,
     /// The first error's text.
     pub(crate) first_error: Option<String>,
+    /// How often each error text came.
+    pub(crate) error_texts: ErrorTexts,
+    /// Errors that say that the server does not have the script.
+    pub(crate) missing_scripts: u64,
+}
+
+impl Tally {
+    /// Adds what another thread counted.
+    pub(crate) fn add(&mut self, other: Tally) {
+        self.replies = self.replies.saturating_add(other.replies);
+        self.errors = self.errors.saturating_add(other.errors);
+        self.denied = self.denied.saturating_add(other.denied);
+        self.unexpected = self.unexpected.saturating_add(other.unexpected);
+        self.missing_scripts = self.missing_scripts.saturating_add(other.missing_scripts);
+        self.first_error = self.first_error.take().or(other.first_error);
+        self.error_texts.merge(&other.error_texts);
+    }
+
+    /// Counts calls that will never be answered.
+    pub(crate) fn add_lost(&mut self, calls: u64, text: &str) {
+        self.replies = self.replies.saturating_add(calls);
+        self.errors = self.errors.saturating_add(calls);
+        self.first_error.get_or_insert_with(|| text.to_owned());
+        self.error_texts.add(text, calls);
+    }
+}
+
+/// Who wants to know more of replies than their number. Where nobody does it is `()`, and nothing of it is left in the
+/// machine code.
+pub(crate) trait Sink {
+    /// Whether integers are worth reading beyond the one that denies.
+    const WANTS_INTEGERS: bool;
+    /// An integer of the present reply, at any depth, in order.
+    fn integer(&mut self, value: i64);
+    /// The present reply is whole.
+    fn end(&mut self, is_error: bool);
+}
+
+impl Sink for () {
+    const WANTS_INTEGERS: bool = false;
+    #[inline(always)]
+    fn integer(&mut self, _value: i64) {}
+    #[inline(always)]
+    fn end(&mut self, _is_error: bool) {}
 }
 
 /// How a reply says that a call was denied.
@@ -35,6 +81,8 @@ pub(crate) enum Denial {
     FirstIsZero,
     /// The first element is 1: CL.THROTTLE and its alias.
     FirstIsOne,
+    /// The second element is 0: INCREX, which answers the value and what was added.
+    SecondIsZero,
 }
 
 impl Denial {
@@ -42,6 +90,7 @@ impl Denial {
     pub(crate) fn of_command(name: &str) -> Denial {
         match name {
             "CL.THROTTLE" | "RL.THROTTLE" => Denial::FirstIsOne,
+            "INCREX" => Denial::SecondIsZero,
             "RL.GET" | "RL.HELP" | "RL.TOP" | "RL.CLOCK" => Denial::Never,
             "EVAL" | "EVALSHA" | "EVAL_RO" | "EVALSHA_RO" | "THROTTLE" => Denial::FirstIsZero,
             _ if name.starts_with("RL.") => Denial::FirstIsZero,
@@ -49,11 +98,20 @@ impl Denial {
         }
     }
 
-    fn holds(self, first: i64) -> bool {
+    /// How many values of the reply have begun when the one that tells is there; the array itself is the first.
+    fn place(self) -> u64 {
+        match self {
+            Denial::Never => u64::MAX,
+            Denial::FirstIsZero | Denial::FirstIsOne => 2,
+            Denial::SecondIsZero => 3,
+        }
+    }
+
+    fn holds(self, value: i64) -> bool {
         match self {
             Denial::Never => false,
-            Denial::FirstIsZero => first == 0,
-            Denial::FirstIsOne => first == 1,
+            Denial::FirstIsZero | Denial::SecondIsZero => value == 0,
+            Denial::FirstIsOne => value == 1,
         }
     }
 }
@@ -72,6 +130,7 @@ pub(crate) enum ScanError {
 pub(crate) struct Scanner {
     state: State,
     denial: Denial,
+    denial_place: u64,
     /// Values that the reply still needs, those inside it included; 0 between replies.
     values_left: i64,
     /// Values of the reply that have begun.
@@ -100,12 +159,52 @@ pub(crate) struct Shape {
     elements: i64,
 }
 
+/// The digits of an integer or a length, as far as they have come.
+#[derive(Clone, Copy)]
+struct Digits {
+    value: i64,
+    negative: bool,
+}
+
+/// Ten times this and a digit more is still a number; beyond it the largest number stands for all.
+const VALUE_MAX: i64 = i64::MAX / 10 - 1;
+
+impl Digits {
+    /// Reads on from `byte`, and takes what belongs to the line off `rest`. Answers whether the line has ended.
+    #[inline]
+    fn read(mut self, mut byte: u8, rest: &mut &[u8]) -> Result<(Digits, bool), ScanError> {
+        let mut left = *rest;
+        let is_whole = loop {
+            match byte {
+                b'0'..=b'9' if self.value <= VALUE_MAX => {
+                    // Small enough by the guard: the checks of overflow would cost more than all the rest.
+                    self.value = self.value.wrapping_mul(10).wrapping_add(i64::from(byte & 0x0f));
+                }
+                b'0'..=b'9' => self.value = i64::MAX,
+                b'-' => self.negative = true,
+                b'\r' => {}
+                b'\n' => break true,
+                _ => return Err(ScanError::BadLength),
+            }
+            let Some((&next, after)) = left.split_first() else { break false };
+            (byte, left) = (next, after);
+        };
+        *rest = left;
+        Ok((self, is_whole))
+    }
+
+    fn signed(self) -> i64 {
+        if self.negative { -self.value } else { self.value }
+    }
+}
+
 impl Scanner {
     /// A scanner at the start of a reply.
     pub(crate) fn new(denial: Denial) -> Scanner {
         Scanner {
             state: State::Kind,
             denial,
+            denial_place: denial.place(),
             values_left: 0,
             values_begun: 0,
             shape: Shape::default(),
@@ -114,33 +213,48 @@ impl Scanner {
         }
     }
 
+    /// Forgets a reply that will not be finished.
+    pub(crate) fn restart(&mut self) {
+        self.state = State::Kind;
+        self.values_left = 0;
+    }
+
     /// Walks bytes as they came from the socket and counts what ends in them. The first reply that is no error
     /// sets `expected`, which all later ones are held against.
-    pub(crate) fn feed(
+    pub(crate) fn feed<S: Sink>(
         &mut self,
         bytes: &[u8],
         expected: &mut Option<Shape>,
         tally: &mut Tally,
+        sink: &mut S,
     ) -> Result<(), ScanError> {
         let mut rest = bytes;
         while let Some((&byte, after)) = rest.split_first() {
             rest = after;
             match self.state {
-                State::Kind => self.begin_value(byte)?,
-                State::Digits { kind, value, negative } => match byte {
-                    b'0'..=b'9' => {
-                        let value = value.saturating_mul(10).saturating_add(i64::from(byte & 0x0f));
-                        self.state = State::Digits { kind, value, negative };
+                State::Kind => self.begin_value::<S>(byte)?,
+                State::Digits { kind, value, negative } => {
+                    let digits = Digits { value, negative };
+                    match digits.read(byte, &mut rest)? {
+                        (whole, true) => self.end_digits(kind, whole.signed(), expected, tally, sink)?,
+                        (Digits { value, negative }, false) => self.state = State::Digits { kind, value, negative },
                     }
-                    b'-' => self.state = State::Digits { kind, value, negative: true },
-                    b'\n' => self.end_digits(kind, if negative { -value } else { value }, expected, tally)?,
-                    b'\r' => {}
-                    _ => return Err(ScanError::BadLength),
-                },
-                State::Line { is_error } => {
+                }
+                State::Line { is_error: false } => {
+                    // A line that does not matter: what matters is where it ends.
                     if byte == b'\n' {
-                        self.end_value(expected, tally);
-                    } else if is_error && byte != b'\r' && self.error_text.len() < ERROR_BYTES_MAX {
+                        self.end_value(expected, tally, sink);
+                    } else if let Some(end) = rest.iter().position(|other| *other == b'\n') {
+                        rest = rest.get(end.saturating_add(1)..).unwrap_or_default();
+                        self.end_value(expected, tally, sink);
+                    } else {
+                        rest = &[];
+                    }
+                }
+                State::Line { is_error: true } => {
+                    if byte == b'\n' {
+                        self.end_value(expected, tally, sink);
+                    } else if byte != b'\r' && self.error_text.len() < ERROR_BYTES_MAX {
                         self.error_text.push(byte);
                     }
                 }
@@ -149,7 +263,7 @@ impl Scanner {
                     let more = rest.len().min(bytes_left.saturating_sub(1));
                     rest = rest.get(more..).unwrap_or_default();
                     match bytes_left.saturating_sub(more).saturating_sub(1) {
-                        0 => self.end_value(expected, tally),
+                        0 => self.end_value(expected, tally, sink),
                         bytes_left => self.state = State::Body { bytes_left },
                     }
                 }
@@ -158,7 +272,7 @@ impl Scanner {
         Ok(())
     }
 
-    fn begin_value(&mut self, kind: u8) -> Result<(), ScanError> {
+    fn begin_value<S: Sink>(&mut self, kind: u8) -> Result<(), ScanError> {
         if self.values_left == 0 {
             self.values_left = 1;
             self.values_begun = 0;
@@ -168,6 +282,8 @@ impl Scanner {
         }
         self.values_begun = self.values_begun.saturating_add(1);
         self.state = match kind {
+            // An integer that nobody reads is a line.
+            b':' if !S::WANTS_INTEGERS && self.values_begun != self.denial_place => State::Line { is_error: false },
             b':' | b'*' | b'$' | b'~' | b'%' | b'=' | b'!' => State::Digits { kind, value: 0, negative: false },
             b'-' => State::Line { is_error: self.values_begun == 1 },
             b'+' | b'_' | b',' | b'#' | b'(' => State::Line { is_error: false },
@@ -176,18 +292,20 @@ impl Scanner {
         Ok(())
     }
 
-    fn end_digits(
+    fn end_digits<S: Sink>(
         &mut self,
         kind: u8,
         value: i64,
         expected: &mut Option<Shape>,
         tally: &mut Tally,
+        sink: &mut S,
     ) -> Result<(), ScanError> {
         if kind == b':' {
-            if self.values_begun == 2 && self.shape.kind == b'*' {
+            if self.values_begun == self.denial_place && self.shape.kind == b'*' {
                 self.denied = self.denial.holds(value);
             }
-            self.end_value(expected, tally);
+            sink.integer(value);
+            self.end_value(expected, tally, sink);
             return Ok(());
         }
         if value > LENGTH_MAX {
@@ -195,7 +313,7 @@ impl Scanner {
         }
         match kind {
             // A negative length is the null of RESP2.
-            _ if value < 0 => self.end_value(expected, tally),
+            _ if value < 0 => self.end_value(expected, tally, sink),
             b'$' | b'=' | b'!' => {
                 let body_bytes = usize::try_from(value).map_err(|_| ScanError::BadLength)?;
                 self.state = State::Body { bytes_left: body_bytes.saturating_add(2) };
@@ -206,21 +324,27 @@ impl Scanner {
                 }
                 let inside = if kind == b'%' { value.saturating_mul(2) } else { value };
                 self.values_left = self.values_left.saturating_add(inside);
-                self.end_value(expected, tally);
+                self.end_value(expected, tally, sink);
             }
         }
         Ok(())
     }
 
-    fn end_value(&mut self, expected: &mut Option<Shape>, tally: &mut Tally) {
+    fn end_value<S: Sink>(&mut self, expected: &mut Option<Shape>, tally: &mut Tally, sink: &mut S) {
         self.state = State::Kind;
         self.values_left = self.values_left.saturating_sub(1);
         if self.values_left > 0 {
             return;
         }
         tally.replies = tally.replies.saturating_add(1);
-        if matches!(self.shape.kind, b'-' | b'!') {
+        let is_error = matches!(self.shape.kind, b'-' | b'!');
+        sink.end(is_error);
+        if is_error {
             tally.errors = tally.errors.saturating_add(1);
+            tally.error_texts.count(&self.error_text);
+            if self.error_text.starts_with(b"NOSCRIPT") {
+                tally.missing_scripts = tally.missing_scripts.saturating_add(1);
+            }
             if tally.first_error.is_none() {
                 tally.first_error = Some(String::from_utf8_lossy(&self.error_text).into_owned());
             }
@@ -247,8 +371,8 @@ mod tests {
             let (first, second) = bytes.split_at(split);
             let (mut scanner, mut expected, mut tally) = (Scanner::new(denial), None, Tally::default());
             let fed = scanner
-                .feed(first, &mut expected, &mut tally)
-                .and_then(|()| scanner.feed(second, &mut expected, &mut tally));
+                .feed(first, &mut expected, &mut tally, &mut ())
+                .and_then(|()| scanner.feed(second, &mut expected, &mut tally, &mut ()));
             results.push(fed.map(|()| tally));
         }
         let (last, others) = results.split_last().unwrap();
@@ -289,6 +413,30 @@ mod tests {
         assert_eq!(counted(Denial::Never, &long).unwrap().first_error.unwrap().len(), ERROR_BYTES_MAX);
     }
 
+    /// Keeps what it is told, an end as none.
+    #[derive(Default)]
+    struct Told(Vec<Option<i64>>);
+
+    impl Sink for Told {
+        const WANTS_INTEGERS: bool = true;
+        fn integer(&mut self, value: i64) {
+            self.0.push(Some(value));
+        }
+        fn end(&mut self, _is_error: bool) {
+            self.0.push(None);
+        }
+    }
+
+    #[test]
+    fn a_sink_is_told_the_integers_of_each_reply() {
+        let (mut scanner, mut told) = (Scanner::new(Denial::FirstIsZero), Told::default());
+        let text = b"*3\r\n:1\r\n*1\r\n:-7\r\n:2\r\n-NOSCRIPT no\r\n:9\r\n";
+        let (mut expected, mut tally) = (None, Tally::default());
+        scanner.feed(text, &mut expected, &mut tally, &mut told).unwrap();
+        assert_eq!(told.0, [Some(1), Some(-7), Some(2), None, None, Some(9), None]);
+        assert_eq!(tally.missing_scripts, 1);
+    }
+
     #[test]
     fn what_is_no_reply_is_told() {
         assert_eq!(counted(Denial::Never, "HTTP/1.1 400\r\n"), Err(ScanError::UnknownKind(b'H')));
@@ -307,6 +455,7 @@ mod tests {
             ("RL.THROTTLE", Denial::FirstIsOne),
             ("RL.GET", Denial::Never),
             ("INCR", Denial::Never),
+            ("INCREX", Denial::SecondIsZero),
         ];
         for (name, denial) in cases {
             assert_eq!(Denial::of_command(name), denial, "{name}");
@@ -314,5 +463,7 @@ mod tests {
         let limited = "*5\r\n:1\r\n:100\r\n:0\r\n:5\r\n:9\r\n";
         assert_eq!(counted(Denial::FirstIsOne, limited).unwrap().denied, 1);
         assert_eq!(counted(Denial::Never, limited).unwrap().denied, 0);
+        let counters = "*2\r\n:0\r\n:1\r\n*2\r\n:5\r\n:0\r\n";
+        assert_eq!(counted(Denial::SecondIsZero, counters).unwrap().denied, 1);
     }
 }

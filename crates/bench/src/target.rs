@@ -3,9 +3,9 @@
 use crate::error::BenchError;
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long a server may take to accept a connection, and to answer a command of the preparation.
@@ -69,6 +69,22 @@ impl Target {
     /// Opens one blocking connection, with time limits, ready for the preparation's commands.
     pub(crate) fn connect(&self) -> Result<Socket, BenchError> {
         self.open().map_err(|source| BenchError::Unreachable { target: self.to_string(), source })
+    }
+
+    /// The addresses of a TCP target; none for a Unix socket, or for a name that is not known.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        match &self.place {
+            Place::Tcp { host, port } => (host.as_str(), *port).to_socket_addrs().into_iter().flatten().collect(),
+            Place::Unix { .. } => Vec::new(),
+        }
+    }
+
+    /// The path of a Unix socket.
+    pub(crate) fn unix_path(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Tcp { .. } => None,
+            Place::Unix { path } => Some(path),
+        }
     }
 
     fn open(&self) -> io::Result<Socket> {

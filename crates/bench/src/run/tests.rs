@@ -14,16 +14,24 @@ use std::thread;
 
 const FIVE_INTEGERS: &str = "*5\r\n:1\r\n:100\r\n:99\r\n:0\r\n:60000\r\n";
 
+mod faulty;
+mod workloads;
+
 /// A connection's number and the words of a command to the reply; an empty reply closes the connection.
-type Answer = fn(usize, &[String]) -> String;
+pub(crate) type Answer = fn(usize, &[String]) -> String;
 
 /// Commands that the server got, with the connection of each.
-type Seen = Arc<Mutex<Vec<(usize, Vec<String>)>>>;
+pub(crate) type Seen = Arc<Mutex<Vec<(usize, Vec<String>)>>>;
 
 #[derive(Parser)]
-struct Command {
+pub(crate) struct Command {
     #[command(flatten)]
-    arguments: Arguments,
+    pub(crate) arguments: Arguments,
+}
+
+/// What a person who types `flags` asks for.
+pub(crate) fn bench_arguments(flags: &[&str]) -> Arguments {
+    Command::parse_from([&["bench"], flags].concat()).arguments
 }
 
 /// Runs with `flags` and returns the report's fields, or the error's text.
@@ -31,12 +39,12 @@ fn bench(target: &str, flags: &[&str]) -> Result<serde_json::Value, String> {
     let warmup = if flags.contains(&"--warmup") { vec![] } else { vec!["--warmup", "0"] };
     let line = [&["bench", "--target", target], &warmup[..], flags].concat();
     let arguments = Command::parse_from(line).arguments;
-    let report = Plan::check(arguments).and_then(|plan| run(&plan)).map_err(|error| error.to_string())?;
+    let report = Plan::check(arguments).and_then(|plan| run(&plan, None)).map_err(|error| error.to_string())?;
     Ok(serde_json::from_str(&report.to_json().unwrap()).unwrap())
 }
 
 /// Answers every call with five integers.
-fn five(_: usize, words: &[String]) -> String {
+pub(crate) fn five(_: usize, words: &[String]) -> String {
     if words == ["PING"] { "+PONG\r\n".to_owned() } else { FIVE_INTEGERS.to_owned() }
 }
 
@@ -198,6 +206,15 @@ fn an_unusable_server_is_told_in_words() {
 fn flags_that_do_not_fit_are_refused_before_connecting() {
     for flags in [
         ["--connections", "0"],
+        ["--threads", "51"],
+        ["--cpu", "0,1"],
+        ["--rate", "0"],
+        ["--arrivals", "poisson"],
+        ["--limit", "0"],
+        ["--window", "0.1ms"],
+        ["--denied", "1.5"],
+        ["--denied", "NaN"],
+        ["--zipf-exponent", "0"],
         ["--pipeline", "10001"],
         ["--keys", "0"],
         ["--key-bytes", "7"],
@@ -210,31 +227,52 @@ fn flags_that_do_not_fit_are_refused_before_connecting() {
     }
 }
 
-fn serve_tcp(answer: Answer) -> (String, Seen) {
+/// Serves on a free port; the answers may come from a state that all connections share.
+pub(crate) fn serve_tcp(answer: impl Fn(usize, &[String]) -> String + Clone + Send + 'static) -> (String, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let seen = Seen::default();
     let record = seen.clone();
     thread::spawn(move || {
         for (number, stream) in listener.incoming().enumerate() {
-            let (stream, record) = (stream.unwrap(), record.clone());
+            let (stream, record, answer) = (stream.unwrap(), record.clone(), answer.clone());
+            // Replies are written one by one: held back, they would take 40 ms each time.
+            stream.set_nodelay(true).unwrap();
             thread::spawn(move || answer_all(number, stream.try_clone().unwrap(), stream, answer, &record));
         }
     });
     (address, seen)
 }
 
-fn answer_all(number: usize, stream: impl Read, mut writer: impl Write, answer: Answer, seen: &Seen) {
+fn answer_all(
+    number: usize,
+    stream: impl Read,
+    mut writer: impl Write,
+    answer: impl Fn(usize, &[String]) -> String,
+    seen: &Seen,
+) {
     let mut reader = BufReader::new(stream);
     while let Some(words) = read_command(&mut reader) {
-        let reply = answer(number, &words);
-        if words != ["PING"] {
+        let own = answer(number, &words);
+        let name = words.first().map(String::as_str);
+        // Servers that have nothing to say about it know all commands.
+        let reply = match name {
+            Some("COMMAND") if !own.starts_with(['-', '!']) => known_commands(words.get(2..).unwrap()),
+            _ => own.trim_start_matches('!').to_owned(),
+        };
+        if !matches!(name, Some("PING" | "COMMAND" | "TIME" | "RL.CLOCK")) {
             seen.lock().unwrap().push((number, words));
         }
         if reply.is_empty() || writer.write_all(reply.as_bytes()).is_err() {
             return;
         }
     }
+}
+
+/// What COMMAND INFO answers where everything is known but scripts.
+fn known_commands(names: &[String]) -> String {
+    let row = |name: &String| if name == "EVALSHA" { "*-1\r\n" } else { "*1\r\n$1\r\nx\r\n" };
+    format!("*{}\r\n{}", names.len(), names.iter().map(row).collect::<String>())
 }
 
 fn read_command(reader: &mut impl BufRead) -> Option<Vec<String>> {

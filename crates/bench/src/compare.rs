@@ -1,0 +1,135 @@
+//! The same calls to several servers, in turn and again and again.
+//!
+//! Two runs that are made one after the other differ by what else the machine did meanwhile. Here each round measures
+//! every server, and figures are compared within a round only: what slows a round slows all of it. Which server is
+//! first moves on with each round. What counts is the median of the rounds' ratios, and how far they lie apart says
+//! what it is worth.
+
+mod present;
+mod spread;
+
+use crate::arguments::Arguments;
+use crate::drive::Limit;
+use crate::error::BenchError;
+use crate::live::Live;
+use crate::plan::Plan;
+use crate::process::{self, Sighting};
+use crate::report::{Machine, Report};
+use crate::run;
+use std::time::Duration;
+
+/// Short names of the servers, in the order in which they were given. More are no comparison any more.
+const LETTERS: [&str; 8] = ["A", "B", "C", "D", "E", "F", "G", "H"];
+
+/// More rounds than this would take days.
+const ROUNDS_MAX: usize = 1_000;
+
+/// All rounds of a comparison.
+#[derive(Debug)]
+pub(crate) struct Comparison {
+    rivals: Vec<Rival>,
+    rounds: usize,
+    /// The command that was given and the machine, for a report in a file.
+    pub(crate) full: Option<(String, Machine)>,
+}
+
+/// One of the servers that are compared.
+#[derive(Debug)]
+struct Rival {
+    /// Its short name.
+    letter: &'static str,
+    plan: Plan,
+    sighting: Sighting,
+    /// One report a round.
+    reports: Vec<Report>,
+    /// In which place of its round each report was made, from 0.
+    turns: Vec<usize>,
+}
+
+impl Comparison {
+    /// Checks the arguments for every server.
+    pub(crate) fn check(arguments: &Arguments) -> Result<Comparison, BenchError> {
+        let refuse = |text: String| Err(BenchError::Arguments(text));
+        let (targets, rounds) = (&arguments.output.compare, arguments.output.rounds);
+        if targets.len() < 2 || targets.len() > LETTERS.len() {
+            return refuse(format!("--compare was given {} times: it takes 2 to {}", targets.len(), LETTERS.len()));
+        }
+        if rounds == 0 || rounds > ROUNDS_MAX {
+            return refuse(format!("--rounds {rounds} is not between 1 and {ROUNDS_MAX}"));
+        }
+        if arguments.requests == Some(0) {
+            return refuse("--requests 0 leaves nothing to compare".to_owned());
+        }
+        if arguments.verify {
+            return refuse("--verify needs keys that nobody has called: it does not go with --compare".to_owned());
+        }
+        let mut rivals = Vec::with_capacity(targets.len());
+        for (target, letter) in targets.iter().zip(LETTERS) {
+            let plan = Plan::check(Arguments { target: target.clone(), ..arguments.clone() })?;
+            let sighting = Sighting::Unseen { reason: String::new() };
+            rivals.push(Rival { letter, plan, sighting, reports: Vec::new(), turns: Vec::new() });
+        }
+        Ok(Comparison { rivals, rounds, full: None })
+    }
+
+    /// Calls every key of every server once, then measures them round after round.
+    pub(crate) fn run(&mut self, live: Option<&Live>) -> Result<(), BenchError> {
+        for rival in &mut self.rivals {
+            rival.prepare(live)?;
+        }
+        for round in 0..self.rounds {
+            for turn in 0..self.rivals.len() {
+                let place = order(round, turn, self.rivals.len());
+                if let Some(rival) = self.rivals.get_mut(place) {
+                    rival.measure(round, turn, self.rounds, live)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether every call to every server was answered as it should be.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.rivals.iter().all(|rival| rival.reports.iter().all(Report::is_clean))
+    }
+}
+
+impl Rival {
+    fn prepare(&mut self, live: Option<&Live>) -> Result<(), BenchError> {
+        self.sighting = process::sight(None, &self.plan.target);
+        self.plan.pid = self.sighting.pid();
+        if let Some(live) = live {
+            live.label(self.letter.to_owned());
+        }
+        self.plan.warm_keys = true;
+        let touching = Plan { limit: Limit::Calls(0), warmup: Duration::ZERO, ..self.plan.clone() };
+        run::run(&touching, live).map_err(|error| self.stopped("touching the keys", error))?;
+        self.plan.warm_keys = false;
+        Ok(())
+    }
+
+    fn measure(&mut self, round: usize, turn: usize, rounds: usize, live: Option<&Live>) -> Result<(), BenchError> {
+        let stage = format!("round {} of {rounds}", round.saturating_add(1));
+        if let Some(live) = live {
+            live.label(format!("{stage}, {}", self.letter));
+        }
+        let mut report = run::run(&self.plan, live).map_err(|error| self.stopped(&stage, error))?;
+        report.tell_server(&self.sighting);
+        self.reports.push(report);
+        self.turns.push(turn);
+        Ok(())
+    }
+
+    fn stopped(&self, stage: &str, source: BenchError) -> BenchError {
+        let target = self.plan.target.to_string();
+        BenchError::Compared { target, stage: stage.to_owned(), source: Box::new(source) }
+    }
+}
+
+/// Which server has a turn of a round: each round begins one further on.
+fn order(round: usize, turn: usize, servers: usize) -> usize {
+    round.wrapping_add(turn) % servers.max(1)
+}
+
+#[cfg(test)]
+mod tests;

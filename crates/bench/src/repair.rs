@@ -1,0 +1,133 @@
+//! What goes wrong while the clock runs and can be mended: a script that the server forgot, a connection it closed.
+//!
+//! Both are rare, so they are mended with the slow means of the preparation: a fresh connection that blocks. Calls that
+//! failed meanwhile stay counted as errors.
+
+use crate::connection::{Connection, Counter};
+use crate::dialog::Dialog;
+use crate::drive::{STALL_LIMIT, token};
+use crate::error::BenchError;
+use crate::ring::Ring;
+use crate::scan::Tally;
+use crate::target::Target;
+use mio::Poll;
+use std::time::{Duration, Instant};
+
+/// How often a connection that was lost, or a script, is tried again.
+const RETRY: Duration = Duration::from_millis(20);
+
+/// What is broken in one thread.
+#[derive(Debug)]
+pub(crate) struct Repair {
+    target: Target,
+    /// The script to load again where the server has forgotten it.
+    script: Option<String>,
+    /// Whether connections that were lost are opened again.
+    reconnects: bool,
+    /// Places of lost connections, and whether batches of this phase were on the way there.
+    lost: Vec<(usize, bool)>,
+    /// Since when some connection has been lost.
+    lost_since: Option<Instant>,
+    next_attempt: Option<Instant>,
+    /// Missing scripts of this phase that have been seen to.
+    scripts_seen: u64,
+}
+
+impl Repair {
+    /// For the connections of one thread.
+    pub(crate) fn new(target: Target, script: Option<String>, reconnects: bool) -> Repair {
+        Repair { target, script, reconnects, lost: Vec::new(), lost_since: None, next_attempt: None, scripts_seen: 0 }
+    }
+
+    /// The tally begins at nothing again.
+    pub(crate) fn begin_phase(&mut self) {
+        self.scripts_seen = 0;
+    }
+
+    /// Loads the script again if calls have failed for want of it since this was last asked.
+    #[inline]
+    pub(crate) fn load_script_if_missing(&mut self, tally: &Tally) -> Result<(), BenchError> {
+        if tally.missing_scripts == self.scripts_seen {
+            return Ok(());
+        }
+        self.scripts_seen = tally.missing_scripts;
+        if let Some(script) = &self.script {
+            Dialog::open(&self.target)?.load_script(script)?;
+        }
+        Ok(())
+    }
+
+    /// A connection failed. Its batches are given up, and their number is answered; or the run ends with the error.
+    pub(crate) fn lose(
+        &mut self,
+        place: usize,
+        connection: &mut Connection,
+        ring: &Ring,
+        counter: &mut Counter,
+        error: BenchError,
+    ) -> Result<usize, BenchError> {
+        let is_mendable = matches!(error, BenchError::Closed { .. } | BenchError::System { .. });
+        if !self.reconnects || !is_mendable {
+            return Err(error);
+        }
+        let batches = connection.give_up(ring, &error.to_string(), counter)?;
+        match self.lost.iter_mut().find(|(other, _)| *other == place) {
+            Some((_, was_busy)) => *was_busy |= batches > 0,
+            None => self.lost.push((place, batches > 0)),
+        }
+        self.lost_since.get_or_insert_with(Instant::now);
+        Ok(batches)
+    }
+
+    /// Whether a connection is lost.
+    #[inline]
+    pub(crate) fn is_needed(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// How long to wait for events at most while a connection is lost.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        self.is_needed().then_some(RETRY)
+    }
+
+    /// Leaves lost connections to the next phase. Answers how many of them were busy in this one.
+    pub(crate) fn leave(&mut self) -> usize {
+        self.lost_since = None;
+        self.lost.iter_mut().filter_map(|(_, was_busy)| std::mem::take(was_busy).then_some(())).count()
+    }
+
+    /// Tries to open one lost connection again; none if there is none, or it is not time, or the server is not there.
+    /// Answers its place, and whether it was busy in this phase.
+    pub(crate) fn reopen(
+        &mut self,
+        connections: &mut [Connection],
+        poll: &Poll,
+        now: Instant,
+    ) -> Result<Option<(usize, bool)>, BenchError> {
+        if self.next_attempt.is_some_and(|next| now < next) {
+            return Ok(None);
+        }
+        let Some((place, was_busy)) = self.lost.last().copied() else { return Ok(None) };
+        let Some(connection) = connections.get_mut(place) else { return Ok(None) };
+        match Dialog::open(&self.target) {
+            Ok(dialog) => {
+                let socket = dialog.into_socket();
+                let replaced = connection.replace(socket, poll.registry(), token(place));
+                replaced.map_err(BenchError::system("a connection cannot be watched"))?;
+                self.lost.pop();
+                self.next_attempt = None;
+                if self.lost.is_empty() {
+                    self.lost_since = None;
+                }
+                Ok(Some((place, was_busy)))
+            }
+            Err(error) if self.lost_since.is_some_and(|since| now.saturating_duration_since(since) > STALL_LIMIT) => {
+                Err(error)
+            }
+            Err(_) => {
+                self.next_attempt = now.checked_add(RETRY);
+                Ok(None)
+            }
+        }
+    }
+}

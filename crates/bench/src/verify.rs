@@ -1,0 +1,80 @@
+//! `--verify`: every reply is held against the limit.
+//!
+//! The problem: the client does not know *when* the server decided a call, only that it was between the sending and the
+//! reply; and while calls overlap, nobody can say in which order they were decided. So no reply by itself can be called
+//! wrong. The idea: count what is certain. A set of calls that all began after one moment and were all answered by
+//! another was decided between the two, whatever the order; if more of them were admitted than a window or a bucket
+//! of that length may admit, the limit was broken. And a denial is honest only if the calls that *may* have been
+//! admitted before it could have used the limit up. Both counts come from sorted times of beginnings and ends.
+//!
+//! ```text
+//!   record   every call: key, sent, answered, what the reply said (32 bytes for each limit of a call)
+//!   clock    how far the server's clock is from this one, as an interval: windows are aligned to the server's
+//!   judge    calls sorted into keys by counting; each key's calls in the order of their ends, against a meter
+//!   meters   aligned (SLIDE, FIXED), log, bucket (TOKEN, LEAK, THROTTLE): the least and the most that can be in use
+//! ```
+//!
+//! What the bounds leave open is only what overlaps: the width of a call's interval, and the uncertainty of the clock.
+//! Replies narrow it further, because a window's `reset` says how far its end is away: the interval is cut to the
+//! moments at which that is true, and where there is none the reply contradicts itself.
+//!
+//! A call that failed may have been charged or not: it counts for neither side. So nothing here breaks where slots move
+//! or a replica takes over; what a failover may cost is allowed for by `--verify-overshoot`.
+
+mod aligned;
+mod bucket;
+mod clock;
+mod findings;
+mod judge;
+mod log;
+mod record;
+mod times;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use clock::ClockOffset;
+pub(crate) use findings::Verdict;
+pub(crate) use judge::judge;
+pub(crate) use record::{Capture, RECORDS_MAX, Recorder};
+
+use crate::keys::KeyNames;
+use crate::workload::Form;
+use tollgate_limits::Policy;
+
+/// Limits of one call at most.
+pub(crate) const RULES_MAX: usize = 2;
+
+/// What is held against what.
+#[derive(Debug, Clone)]
+pub(crate) struct Watch {
+    pub(crate) form: Form,
+    /// The limits of keys below `first_denied`.
+    pub(crate) admitted: Vec<Policy>,
+    /// The limits of the others; as many.
+    pub(crate) denied: Vec<Policy>,
+    pub(crate) first_denied: u32,
+    /// How keys are called in messages.
+    pub(crate) names: KeyNames,
+    /// Admissions beyond the limits that are allowed, over all keys.
+    pub(crate) overshoot: u64,
+    /// Whether remaining, retry and reset are checked too, not only who was admitted.
+    pub(crate) checks_fields: bool,
+}
+
+impl Watch {
+    /// Limits of one call: 1 to [`RULES_MAX`].
+    pub(crate) fn rules(&self) -> usize {
+        self.admitted.len()
+    }
+
+    /// The limits that a key is held against.
+    pub(crate) fn policies(&self, key: u32) -> &[Policy] {
+        if key < self.first_denied { &self.admitted } else { &self.denied }
+    }
+
+    /// Whether the server's clock matters: windows are aligned to it.
+    pub(crate) fn needs_clock(&self) -> bool {
+        self.admitted.iter().any(|policy| matches!(policy, Policy::Slide { .. } | Policy::Fixed { .. }))
+    }
+}
