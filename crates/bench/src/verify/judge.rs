@@ -4,7 +4,7 @@ use super::aligned::Aligned;
 use super::bucket::Bucket;
 use super::findings::{Fault, Findings};
 use super::log::Exact;
-use super::record::{FOREVER, NEVER, Outcome, Record};
+use super::record::{FOREVER, LONG, NEVER, Outcome, Record};
 use super::{ClockOffset, Recorder, Verdict, Watch};
 use crate::workload::Form;
 use tollgate_limits::Policy;
@@ -274,12 +274,15 @@ impl Case<'_> {
             wrong("retry is not between 1 and reset");
             return;
         }
-        let Fields { reset, retry } = meter.fields(call);
+        let Fields { reset, mut retry } = meter.fields(call);
+        if call.retry == LONG {
+            retry = None;
+        }
         if !self.fits(call.reset, reset) {
             wrong("reset cannot be");
         } else if !self.fits(u64::from(call.retry), retry) {
             wrong("retry cannot be");
-        } else if call.outcome == Outcome::Admitted && retry.is_none() && call.retry != 0 {
+        } else if call.outcome == Outcome::Admitted && retry.is_none() && !matches!(call.retry, 0 | LONG) {
             wrong("retry is not 0");
         }
     }

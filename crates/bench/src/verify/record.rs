@@ -15,6 +15,9 @@ pub(crate) const FOREVER: u32 = u32::MAX;
 /// A retry of -1: never.
 pub(crate) const NEVER: u32 = u32::MAX;
 
+/// A retry too long to be kept: at least so much.
+pub(crate) const LONG: u32 = u32::MAX - 1;
+
 /// Integers of the longest reply.
 const INTEGERS_MAX: usize = 2 + 5 * RULES_MAX;
 
@@ -162,7 +165,7 @@ fn five([allowed, limit, remaining, retry, reset]: [i64; 5]) -> Result<Stated, &
         _ => return Err("allowed is neither 0 nor 1"),
     };
     let natural = |value: i64| u64::try_from(value).map_err(|_| "a number below zero that cannot be");
-    let retry = if retry == -1 { NEVER } else { u32::try_from(natural(retry)?).unwrap_or(NEVER - 1) };
+    let retry = if retry == -1 { NEVER } else { u32::try_from(natural(retry)?).unwrap_or(LONG).min(LONG) };
     Ok(Stated { outcome, limit: natural(limit)?, remaining: natural(remaining)?, retry, reset: natural(reset)? })
 }
 
