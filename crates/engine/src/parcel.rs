@@ -207,6 +207,20 @@ fn span_end(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
 
+fn run_step(
+    core: &mut Core,
+    run: StepFn,
+    call: &Call<'_>,
+    cargo: Option<Cargo>,
+    replies: &mut Vec<u8>,
+) -> Option<Cargo> {
+    let given = match cargo {
+        Some(Cargo::Content(content)) => Some(content),
+        _ => None,
+    };
+    run(core, call, given, replies).map(Cargo::Content)
+}
+
 /// Notes where the replies of a parcel's row end.
 struct Ends<'a>(&'a mut Vec<usize>);
 
@@ -270,13 +284,7 @@ impl Core {
                         all::undo(self, &call, *log, replies);
                     }
                 }
-                Task::Step(run) => {
-                    let given = match job.cargo.take() {
-                        Some(Cargo::Content(content)) => Some(content),
-                        _ => None,
-                    };
-                    job.cargo = run(self, &call, given, replies).map(Cargo::Content);
-                }
+                Task::Step(run) => job.cargo = run_step(self, run, &call, job.cargo.take(), replies),
                 Task::Watch => job.cargo = Some(Cargo::Watches(self.watch(&call))),
                 Task::Guard => {
                     let watches = match &job.cargo {

@@ -10,9 +10,9 @@
 use crate::core::Core;
 use crate::limit_commands::{answer, five};
 use crate::registry::Entry;
-use tollgate_limits::{Ask, Micros, Mode, Policy, parse_amount, parse_rate, parse_window};
+use tollgate_limits::{Ask, Decision, Micros, Mode, Policy, parse_amount, parse_rate, parse_window};
 use tollgate_resp::{Admitted, Args, Protocol, Replies, Reply, Span};
-use tollgate_store::{Located, Settled, Sighting, Spell, Work};
+use tollgate_store::{Located, Sighting, Spell, Work};
 
 /// The most calls of a row: as many as a batch has commands.
 pub const ROW_CALLS_MAX: usize = 64;
@@ -134,7 +134,7 @@ impl Core {
             }
         }
         let mut replies = Replies::begin(out, calls.len());
-        let (algorithm, mut spell, mut done) = (plain.ask.policy.algorithm(), plain.spell, calls.len());
+        let (mut spell, mut done) = (plain.spell, calls.len());
         let (mut elsewhere, mut otherwise) = (0, 0);
         for (place, (call, sighting)) in calls.iter().zip(&sightings).enumerate() {
             let key = call.key.of(buffer);
@@ -142,20 +142,15 @@ impl Core {
                 if self.top.is_due() {
                     self.top.count(call.at, key, now);
                 }
-                let end = match self.store.settle_sighted(*sighting, key, &mut spell, now) {
-                    Settled::Admitted(decision) => {
-                        self.top.pass_counted();
-                        replies.push(&plain.admitted, decision.remaining, decision.reset_ms)
-                    }
-                    Settled::Decided(decision) => {
-                        otherwise += 1;
-                        self.count_settled(algorithm, call.at, key, &decision);
-                        replies.push_five(five(&decision))
-                    }
-                    Settled::Not => {
-                        done = place;
-                        break;
-                    }
+                let end = if let Some(decision) = self.store.charge_sighted(*sighting, key, &mut spell, now) {
+                    self.top.pass_counted();
+                    replies.push(&plain.admitted, decision.remaining, decision.reset_ms)
+                } else if let Some(decision) = self.decide_otherwise(plain, call, *sighting, key, now) {
+                    otherwise += 1;
+                    replies.push_five(five(&decision))
+                } else {
+                    done = place;
+                    break;
                 };
                 order.answered(end);
             } else {
@@ -168,8 +163,24 @@ impl Core {
         let admitted = own.saturating_sub(otherwise);
         self.counters.ran_times(plain.entry.index, own);
         self.counters.keyspace_hits.add(admitted);
-        self.counters.admitted(algorithm, admitted);
+        self.counters.admitted(plain.ask.policy.algorithm(), admitted);
         done
+    }
+
+    /// Decides a call of a row that is not the commonest, if it can be decided where its record was seen.
+    #[cold]
+    #[inline(never)]
+    fn decide_otherwise(
+        &mut self,
+        plain: &Plain,
+        call: &PlainCall,
+        sighting: Sighting,
+        key: &[u8],
+        now: Micros,
+    ) -> Option<Decision> {
+        let decision = self.store.decide_sighted(sighting, key, &plain.spell, now)?;
+        self.count_settled(plain.ask.policy.algorithm(), call.at, key, &decision);
+        Some(decision)
     }
 
     /// Runs what is left of a row from the first call on that is not common. What was sighted may be gone behind it,
@@ -189,23 +200,19 @@ impl Core {
             if self.top.is_due() {
                 self.top.count(call.at, key, now);
             }
-            match self.store.settle(call.at, key, &plain.ask, now) {
-                Settled::Admitted(admitted) => {
-                    self.top.pass_counted();
-                    self.counters.keyspace_hits.add(1);
-                    self.counters.admitted(algorithm, 1);
-                    reply.admitted(admitted.limit, admitted.remaining, admitted.reset_ms);
-                }
-                Settled::Decided(decision) => {
-                    self.count_settled(algorithm, call.at, key, &decision);
-                    reply.five(five(&decision));
-                }
-                Settled::Not => {
-                    let decision = self.limit_uncommon(call.at, key, now, &plain.ask);
-                    answer(self, decision, &mut reply);
-                    if reply.has_error() {
-                        self.counters.failed(plain.entry.index, reply.error_code());
-                    }
+            if let Some(admitted) = self.store.charge_common(call.at, key, &plain.ask, now) {
+                self.top.pass_counted();
+                self.counters.keyspace_hits.add(1);
+                self.counters.admitted(algorithm, 1);
+                reply.admitted(admitted.limit, admitted.remaining, admitted.reset_ms);
+            } else if let Some(decision) = self.store.decide_common(call.at, key, &plain.ask, now) {
+                self.count_settled(algorithm, call.at, key, &decision);
+                reply.five(five(&decision));
+            } else {
+                let decision = self.limit_uncommon(call.at, key, now, &plain.ask);
+                answer(self, decision, &mut reply);
+                if reply.has_error() {
+                    self.counters.failed(plain.entry.index, reply.error_code());
                 }
             }
             order.answered(out.len());

@@ -46,6 +46,9 @@ impl Algorithm {
 pub struct Window(u64);
 
 impl Window {
+    /// The shortest.
+    pub const MIN: Window = Window(WINDOW_MICROS_MIN);
+
     /// `None` outside of [`WINDOW_MICROS_MIN`] to [`WINDOW_MICROS_MAX`].
     pub const fn new(micros: u64) -> Option<Window> {
         if micros < WINDOW_MICROS_MIN || micros > WINDOW_MICROS_MAX {

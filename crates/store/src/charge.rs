@@ -16,7 +16,8 @@ use crate::records::Records;
 use crate::slots::Slot;
 use crate::store::{OutOfMemory, Store};
 use tollgate_limits::{
-    Ask, Bucket, Change, Decision, Fixed, Micros, Mode, Policy, Slide, StateRef, charge_slide, decide, expires_at,
+    Ask, Bucket, Change, Decision, Fixed, Micros, Mode, Policy, Slide, StateRef, Window, charge_slide, decide,
+    expires_at,
 };
 
 /// What a call on a limit came to.
@@ -61,8 +62,11 @@ impl From<OutOfMemory> for ChargeError {
 #[derive(Clone, Copy, Debug)]
 pub struct Spell {
     ask: Ask,
-    /// The kind of a record that is charged in place.
+    /// The kind of a record that is decided in place.
     kind: u8,
+    /// The limit and the window of a SLIDE; of any other a limit that no record has.
+    limit: u64,
+    window: Window,
     /// The number of the policy among those that records are kept under, once a record was found to be; above all
     /// numbers before.
     number: u64,
@@ -72,26 +76,15 @@ impl Spell {
     /// A spell of calls like this one; `None` if it is none that is ever decided in place.
     #[inline(always)]
     pub fn of(ask: &Ask) -> Option<Spell> {
-        let kind = match (ask.mode, &ask.policy) {
-            (Mode::Charge, Policy::Slide { .. }) => KIND_SLIDE,
-            (Mode::Charge, Policy::Fixed { .. }) => KIND_FIXED,
-            (Mode::Charge, Policy::Token { .. }) => KIND_TOKEN,
-            (Mode::Charge, Policy::Leak { .. }) => KIND_LEAK,
+        let (kind, limit, window) = match (ask.mode, &ask.policy) {
+            (Mode::Charge, Policy::Slide { limit, window }) => (KIND_SLIDE, *limit, *window),
+            (Mode::Charge, Policy::Fixed { window, .. }) => (KIND_FIXED, u64::MAX, *window),
+            (Mode::Charge, Policy::Token { .. }) => (KIND_TOKEN, u64::MAX, Window::MIN),
+            (Mode::Charge, Policy::Leak { .. }) => (KIND_LEAK, u64::MAX, Window::MIN),
             _ => return None,
         };
-        Some(Spell { ask: *ask, kind, number: u64::MAX })
+        Some(Spell { ask: *ask, kind, limit, window, number: u64::MAX })
     }
-}
-
-/// What a call came to at the record that was looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settled {
-    /// It was admitted at once by a SLIDE: what most calls come to.
-    Admitted(Decision),
-    /// It was decided otherwise. The key was there.
-    Decided(Decision),
-    /// It was not decided, and nothing has changed.
-    Not,
 }
 
 /// No record has this number: it would be a block of one word at the very end of all memory.
@@ -116,65 +109,64 @@ impl Records {
         Some(id)
     }
 
-    /// Decides a call in place if this is the record of `key`, alive, of two words and kept under the spell's policy.
+    /// Charges a SLIDE in place if it is the record of `key` and kept under the spell's policy, and if the call is
+    /// admitted at once. `None`, and nothing changed, if not.
     #[inline(always)]
-    fn settle(&mut self, id: u32, key: &[u8], spell: &mut Spell, now: Micros) -> Settled {
+    fn charge(&mut self, id: u32, key: &[u8], spell: &mut Spell, now: Micros) -> Option<Decision> {
         let (page, offset) = self.slab.page_mut(id);
-        let Some(([header_word, state @ ..], key_words)) = page[offset..].split_first_chunk_mut::<3>() else {
-            return Settled::Not;
-        };
+        let ([header_word, state @ ..], key_words) = page[offset..].split_first_chunk_mut::<3>()?;
         let header = Header(*header_word);
-        if !header.is_of(spell.kind, key.len()) || !key_words::are_of(key_words, key) {
-            return Settled::Not;
+        if !header.is_of(KIND_SLIDE, key.len()) || !key_words::are_of(key_words, key) {
+            return None;
         }
         let number = header.policy();
         if spell.number != u64::from(number) {
-            if *self.policies.get(number) != spell.ask.policy {
-                return Settled::Not;
+            let Policy::Slide { limit, window } = *self.policies.get(number) else { return None };
+            if limit != spell.limit || window != spell.window {
+                return None;
             }
             spell.number = u64::from(number);
         }
-        if let Policy::Slide { limit, window } = spell.ask.policy
-            && let Some(decision) = charge_slide(state, limit, window, spell.ask.cost, now)
-        {
-            *header_word = header.dirty().0;
-            return Settled::Admitted(decision);
-        }
-        match decide_in_place(&spell.ask, spell.kind, state, now) {
-            Some((decision, is_changed)) => {
-                if is_changed {
-                    *header_word = header.dirty().0;
-                }
-                Settled::Decided(decision)
-            }
-            None => Settled::Not,
-        }
+        let decision = charge_slide(state, spell.limit, spell.window, spell.ask.cost, now)?;
+        *header_word = header.dirty().0;
+        Some(decision)
     }
-}
 
-/// Decides a call on the state of a record that is kept under the very policy of the call, and whether that changed it.
-/// `None`, and nothing changed, for a record that has outlived its time or would need another form.
-#[inline(never)]
-fn decide_in_place(ask: &Ask, kind: u8, words: &mut [u64; 2], now: Micros) -> Option<(Decision, bool)> {
-    let state = match kind {
-        KIND_SLIDE => StateRef::Slide(Slide::unpack(*words)),
-        KIND_FIXED => StateRef::Fixed(Fixed::unpack(*words)),
-        KIND_TOKEN => StateRef::Token(Bucket::unpack(*words)),
-        KIND_LEAK => StateRef::Leak(Bucket::unpack(*words)),
-        _ => return None,
-    };
-    if expires_at(&ask.policy, state) <= now {
-        return None;
+    /// Decides a call in place if this is the record of `key`, alive, of two words, and kept under the very policy of
+    /// the call. `None`, and nothing changed, if not, or if the record would need another form.
+    #[inline(never)]
+    fn decide(&mut self, id: u32, key: &[u8], spell: &Spell, now: Micros) -> Option<Decision> {
+        let Spell { ask, kind, .. } = spell;
+        let (page, offset) = self.slab.page_mut(id);
+        let ([header_word, words @ ..], key_words) = page[offset..].split_first_chunk_mut::<3>()?;
+        let header = Header(*header_word);
+        if !header.is_of(*kind, key.len())
+            || !key_words::are_of(key_words, key)
+            || *self.policies.get(header.policy()) != ask.policy
+        {
+            return None;
+        }
+        let state = match *kind {
+            KIND_SLIDE => StateRef::Slide(Slide::unpack(*words)),
+            KIND_FIXED => StateRef::Fixed(Fixed::unpack(*words)),
+            KIND_TOKEN => StateRef::Token(Bucket::unpack(*words)),
+            KIND_LEAK => StateRef::Leak(Bucket::unpack(*words)),
+            _ => return None,
+        };
+        if expires_at(&ask.policy, state) <= now {
+            return None;
+        }
+        let outcome = decide(Some((&ask.policy, state)), ask, now)?;
+        *words = match outcome.change {
+            Change::Keep => return Some(outcome.decision),
+            Change::Slide(_, slide) => slide.pack(),
+            Change::Fixed(_, fixed) => fixed.pack(),
+            Change::Bucket(_, bucket) => bucket.pack()?,
+            Change::Remove | Change::Log(..) => return None,
+        };
+        *header_word = header.dirty().0;
+        Some(outcome.decision)
     }
-    let outcome = decide(Some((&ask.policy, state)), ask, now)?;
-    *words = match outcome.change {
-        Change::Keep => return Some((outcome.decision, false)),
-        Change::Slide(_, slide) => slide.pack(),
-        Change::Fixed(_, fixed) => fixed.pack(),
-        Change::Bucket(_, bucket) => bucket.pack()?,
-        Change::Remove | Change::Log(..) => return None,
-    };
-    Some((outcome.decision, true))
 }
 
 impl Store {
@@ -187,26 +179,41 @@ impl Store {
     ///
     /// [`ChargeError::WrongType`] and [`ChargeError::OutOfMemory`].
     pub fn charge(&mut self, at: Located, key: &[u8], ask: &Ask, now: Micros) -> Result<Charged, ChargeError> {
-        match self.settle(at, key, ask, now) {
-            Settled::Admitted(decision) | Settled::Decided(decision) => Ok(Charged { decision, hit: true }),
-            Settled::Not => self.charge_uncommon(at, key, ask, now),
+        if let Some(decision) = self.charge_common(at, key, ask, now) {
+            return Ok(Charged { decision, hit: true });
         }
+        if let Some(decision) = self.decide_common(at, key, ask, now) {
+            return Ok(Charged { decision, hit: true });
+        }
+        self.charge_uncommon(at, key, ask, now)
     }
 
-    /// Decides a call at the first record that looks like the key's: nearly all calls on keys that are there.
-    /// [`Store::charge`] decides all.
+    /// Decides the commonest call: on a SLIDE that is there, and admitted at once. `None`, and nothing changed, for any
+    /// other: [`Store::charge`] decides all.
     ///
     /// Only the first entry with the right tag is looked at. It is the key's own in all but one of some hundred cases,
     /// and a probe that looks at no record keeps all it needs in registers.
     #[inline(always)]
-    pub fn settle(&mut self, at: Located, key: &[u8], ask: &Ask, now: Micros) -> Settled {
-        let Some(mut spell) = Spell::of(ask) else { return Settled::Not };
-        let Some(slot) = self.slots.get_mut(at.slot) else { return Settled::Not };
-        let Some(id) = slot.index.find(at.hash, |_| true) else { return Settled::Not };
-        let settled = self.records.settle(id, key, &mut spell, now);
-        // The version may count more than the changes, but never less.
-        slot.version += u64::from(settled != Settled::Not);
-        settled
+    pub fn charge_common(&mut self, at: Located, key: &[u8], ask: &Ask, now: Micros) -> Option<Decision> {
+        let mut spell = Spell::of(ask)?;
+        let slot = self.slots.get_mut(at.slot)?;
+        let id = slot.index.find(at.hash, |_| true)?;
+        let decision = self.records.charge(id, key, &mut spell, now)?;
+        slot.version += 1;
+        Some(decision)
+    }
+
+    /// As [`Store::charge_common`], for any call that can be decided in the two words of a record's state, admitted or
+    /// denied.
+    #[inline(never)]
+    pub fn decide_common(&mut self, at: Located, key: &[u8], ask: &Ask, now: Micros) -> Option<Decision> {
+        let spell = Spell::of(ask)?;
+        let slot = self.slots.get_mut(at.slot)?;
+        let id = slot.index.find(at.hash, |_| true)?;
+        let decision = self.records.decide(id, key, &spell, now)?;
+        // It may count more than the changes, but never less.
+        slot.version += 1;
+        Some(decision)
     }
 
     /// Sees where the record of a key probably lies, and begins to load it. Changes nothing.
@@ -225,14 +232,21 @@ impl Store {
         Sighting(self.records.sight(slot, at.hash).unwrap_or(NOTHING))
     }
 
-    /// As [`Store::settle`], for a key that was sighted to be charged. Between the sighting and this, and since the
-    /// spell began, nothing may have been done to the store but this and sightings.
+    /// As [`Store::charge_common`], for a key that was sighted to be charged. Between the sighting and this, and since
+    /// the spell began, nothing may have been done to the store but this, [`Store::decide_sighted`] and sightings.
     #[inline(always)]
-    pub fn settle_sighted(&mut self, seen: Sighting, key: &[u8], spell: &mut Spell, now: Micros) -> Settled {
-        if seen == Sighting::NONE { Settled::Not } else { self.records.settle(seen.0, key, spell, now) }
+    pub fn charge_sighted(&mut self, seen: Sighting, key: &[u8], spell: &mut Spell, now: Micros) -> Option<Decision> {
+        if seen == Sighting::NONE { None } else { self.records.charge(seen.0, key, spell, now) }
     }
 
-    /// As [`Store::charge`], step by step: for what [`Store::settle`] did not decide.
+    /// As [`Store::decide_common`], under the conditions of [`Store::charge_sighted`].
+    #[inline(always)]
+    pub fn decide_sighted(&mut self, seen: Sighting, key: &[u8], spell: &Spell, now: Micros) -> Option<Decision> {
+        if seen == Sighting::NONE { None } else { self.records.decide(seen.0, key, spell, now) }
+    }
+
+    /// As [`Store::charge`], step by step: for what [`Store::charge_common`] and [`Store::decide_common`]
+    /// did not decide.
     ///
     /// # Errors
     ///

@@ -45,7 +45,7 @@ mod values;
 mod watch;
 mod wide;
 
-pub use charge::{ChargeError, Charged, Settled, Sighting, Spell};
+pub use charge::{ChargeError, Charged, Sighting, Spell};
 pub use content::Content;
 pub use locate::{Hasher, Located};
 pub use record::KEY_BYTES_MAX;

@@ -7,7 +7,10 @@
 //!
 //! Measured: without it, RL.SLIDE at pipeline 16 takes about a tenth more instructions (benches/instructions).
 
-#![expect(unsafe_code, reason = "a function compiled for another CPU can be called in no other way")]
+#![cfg_attr(
+    target_arch = "x86_64",
+    expect(unsafe_code, reason = "a function compiled for another CPU can be called in no other way")
+)]
 
 /// A piece of work that is worth being compiled for newer CPUs too: a hot loop. A trait and no closure, as only of a
 /// method it can be said that it is always put in line, without which it would be compiled as everything else is.
@@ -19,38 +22,10 @@ pub trait Work {
     fn run(self) -> Self::Output;
 }
 
-/// Proof that this CPU has AVX2, BMI1, BMI2 and carry-less multiplication.
-#[derive(Clone, Copy, Debug)]
-pub struct Wide(());
-
-impl Wide {
-    /// The proof, if there is one.
-    pub fn detect() -> Option<Wide> {
-        is_there().then_some(Wide(()))
-    }
-
-    /// Does `work`, compiled for such a CPU as far as it is in line with its caller.
-    #[inline(always)]
-    pub fn run<W: Work>(self, work: W) -> W::Output {
-        // SAFETY: the token exists only where the CPU has what the function was compiled for.
-        unsafe { x86::run(work) }
-    }
-
-    /// CRC-16/XMODEM of the 192 bits that three words are, the first the highest. Zeros in front change nothing.
-    #[inline(always)]
-    pub fn crc16(self, [first, second, third]: [u64; 3]) -> u16 {
-        // SAFETY: the token exists only where the CPU has what the function was compiled for.
-        unsafe { x86::crc16(first, second, third) }
-    }
-}
-
+#[cfg(not(target_arch = "x86_64"))]
+pub use other::Wide;
 #[cfg(target_arch = "x86_64")]
-fn is_there() -> bool {
-    is_x86_feature_detected!("avx2")
-        && is_x86_feature_detected!("bmi1")
-        && is_x86_feature_detected!("bmi2")
-        && is_x86_feature_detected!("pclmulqdq")
-}
+pub use x86::Wide;
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
@@ -59,12 +34,44 @@ mod x86 {
         _mm_xor_si128,
     };
 
+    /// Proof that this CPU has AVX2, BMI1, BMI2 and carry-less multiplication.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Wide(());
+
+    impl Wide {
+        /// The proof, if there is one.
+        pub fn detect() -> Option<Wide> {
+            is_there().then_some(Wide(()))
+        }
+
+        /// Does `work`, compiled for such a CPU as far as it is in line with its caller.
+        #[inline(always)]
+        pub fn run<W: super::Work>(self, work: W) -> W::Output {
+            // SAFETY: the token exists only where the CPU has what the function was compiled for.
+            unsafe { run(work) }
+        }
+
+        /// CRC-16/XMODEM of the 192 bits that three words are, the first the highest. Zeros in front change nothing.
+        #[inline(always)]
+        pub fn crc16(self, [first, second, third]: [u64; 3]) -> u16 {
+            // SAFETY: the token exists only where the CPU has what the function was compiled for.
+            unsafe { crc16(first, second, third) }
+        }
+    }
+
+    fn is_there() -> bool {
+        is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("pclmulqdq")
+    }
+
     /// x^16 + x^12 + x^5 + 1.
     const POLYNOMIAL: u32 = 0x1_1021;
 
     #[target_feature(enable = "avx2,bmi1,bmi2,pclmulqdq")]
     #[inline]
-    pub fn run<W: super::Work>(work: W) -> W::Output {
+    fn run<W: super::Work>(work: W) -> W::Output {
         work.run()
     }
 
@@ -73,7 +80,7 @@ mod x86 {
     /// for generic polynomials using PCLMULQDQ instruction", Intel, 2009.)
     #[target_feature(enable = "avx2,bmi1,bmi2,pclmulqdq")]
     #[inline]
-    pub fn crc16(first: u64, second: u64, third: u64) -> u16 {
+    fn crc16(first: u64, second: u64, third: u64) -> u16 {
         let folds = _mm_set_epi64x(i64::from(REST_OF_X64), i64::from(REST_OF_X128));
         let first = _mm_clmulepi64_si128::<0x00>(register(first), folds);
         let second = _mm_clmulepi64_si128::<0x10>(register(second), folds);
@@ -125,19 +132,27 @@ mod x86 {
     }
 }
 
-/// No other CPU has the token, so nothing of this is ever called.
+/// No other CPU has the token.
 #[cfg(not(target_arch = "x86_64"))]
-fn is_there() -> bool {
-    false
-}
+mod other {
+    /// As on x86, where it can exist.
+    #[derive(Clone, Copy, Debug)]
+    pub enum Wide {}
 
-#[cfg(not(target_arch = "x86_64"))]
-mod x86 {
-    pub unsafe fn run<W: super::Work>(work: W) -> W::Output {
-        work.run()
-    }
+    impl Wide {
+        /// `None`.
+        pub fn detect() -> Option<Wide> {
+            None
+        }
 
-    pub unsafe fn crc16(_first: u64, _second: u64, _third: u64) -> u16 {
-        0
+        /// Never called.
+        pub fn run<W: super::Work>(self, _work: W) -> W::Output {
+            match self {}
+        }
+
+        /// Never called.
+        pub fn crc16(self, _words: [u64; 3]) -> u16 {
+            match self {}
+        }
     }
 }
