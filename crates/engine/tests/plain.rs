@@ -1,5 +1,5 @@
 //! A row of plain calls answers, counts and leaves what the same calls do one by one: random histories on two nodes, of
-//! of which runs rows as a connection does, here and by parcels, and the other each call as any command is run.
+//! which one runs rows as a connection does, here and by parcels, and the other each call as any command is run.
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "what is missing is a test that fails")]
 

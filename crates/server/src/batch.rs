@@ -259,8 +259,8 @@ impl Batch {
         end
     }
 
-    /// Adds the commands that `buffer` goes on with from `start` and that are as the habit is, `room` at most. Gives the
-    /// end of the last of them.
+    /// Adds the commands of the habit that `buffer` goes on with from `start`, `room` at most. Gives the end of the last
+    /// of them.
     #[inline(never)]
     fn add_by_habit(&mut self, dispatcher: &Dispatcher, buffer: &[u8], start: usize, room: usize) -> usize {
         let Batch { spans, items, habit, .. } = self;
