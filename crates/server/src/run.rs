@@ -334,7 +334,8 @@ async fn serve(start: Start) {
     tasks.iter().skip(1).for_each(|task| task.abort());
     let _ = tokio::time::timeout(STOP_TIME, async {
         worker.stop_connections();
-        while worker.busy.get() > 0 || worker.has_connections() {
+        // Who is still connected may have a batch that runs, or replies that have yet to leave.
+        while worker.has_connections() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         // Other cores may still wait for an answer of this one.

@@ -102,6 +102,7 @@ impl<S: Stream> Connection<S> {
     /// Waits while CLIENT PAUSE holds the command of a batch of one. A kill, the end of the server and the client's
     /// leaving end the connection instead.
     #[cold]
+    #[expect(clippy::await_holding_refcell_ref, reason = "a connection that holds a command neither reads nor writes")]
     pub(super) async fn wait_out_pause(&mut self, batch: &Batch) {
         let Some(ready) = batch.items.first().and_then(Item::ready) else { return };
         let (entry, flags) = (ready.entry, ready.entry.command.flags);
@@ -115,6 +116,8 @@ impl<S: Stream> Connection<S> {
         let writes = flags.has(Flags::WRITE) || executes.is_some_and(Transaction::writes);
         let worker = self.worker.clone();
         let (pause, client) = (&worker.hub.pause, self.session.client.clone());
+        let wire = self.wire.clone();
+        let stream = wire.stream().borrow();
         loop {
             let changed = pause.changed();
             let Some(left) = pause.left(boot_micros(), writes) else { break };
@@ -131,7 +134,7 @@ impl<S: Stream> Connection<S> {
             tokio::select! {
                 biased;
                 ending = ended => self.ending = Some(ending),
-                () = self.stream.gone() => self.ending = Some(Ending::Cut),
+                () = stream.gone() => self.ending = Some(Ending::Cut),
                 () = changed => {}
                 () = tokio::time::sleep(left) => {}
             }
