@@ -73,7 +73,7 @@ pub struct Connection<S> {
     /// The session of commands.
     pub session: Session,
     parser: Parser,
-    /// Bytes of a command that is not whole yet.
+    /// Bytes that were read and did not run yet: mostly none.
     held: Vec<u8>,
     partial_since: Option<Instant>,
     /// When the client came, or gave its rights up by RESET.
@@ -148,8 +148,12 @@ impl<S: Stream> Connection<S> {
         turn::start(&self.worker);
         self.worker.register(self.session.client.id).await;
         while self.ending.is_none() {
-            let input = if self.monitor.is_none() { self.read().await } else { Box::pin(self.read_or_watch()).await };
-            let Some(buffer) = input else { break };
+            let has_come =
+                if self.monitor.is_none() { self.read().await } else { Box::pin(self.read_or_watch()).await };
+            if !has_come {
+                break;
+            }
+            let buffer = std::mem::take(&mut self.held);
             let (large, rest) = self.process(&buffer, &mut batch).await;
             self.hold(buffer, rest);
             if self.worker.is_stopping() {
@@ -213,8 +217,8 @@ impl<S: Stream> Connection<S> {
             }
             if self.session.transactions.open.is_some() {
                 self.queue_batch(buffer, batch).await;
-            } else {
-                self.run_batch(buffer, batch).await;
+            } else if let Some(next) = self.run_batch(buffer, batch) {
+                self.run_rest(buffer, batch, next).await;
             }
             if self.silent {
                 self.end_silence();
@@ -259,13 +263,22 @@ impl<S: Stream> Connection<S> {
         self.ending = Some(Ending::Linger);
     }
 
-    async fn run_batch(&mut self, buffer: &[u8], batch: &Batch) {
-        let mut next = 0;
+    /// Runs a batch as far as that goes without waiting. `None` if that is all of it, else where to go on from.
+    #[inline]
+    fn run_batch(&mut self, buffer: &[u8], batch: &Batch) -> Option<usize> {
         if self.worker.hub.monitors.are_there() {
             self.show(buffer, batch);
         }
-        while next < batch.items.len() && self.goes_on() {
-            next = self.run_until_barrier(buffer, batch, next);
+        if batch.items.is_empty() || !self.goes_on() {
+            return None;
+        }
+        let next = self.run_until_barrier(buffer, batch, 0);
+        let is_all = next == batch.items.len() && !self.outbox.is_waiting();
+        (!is_all || self.outbox.bytes.len() > self.output_pause()).then_some(next)
+    }
+
+    async fn run_rest(&mut self, buffer: &[u8], batch: &Batch, mut next: usize) {
+        loop {
             if self.outbox.is_waiting() {
                 self.collect().await;
             }
@@ -287,6 +300,10 @@ impl<S: Stream> Connection<S> {
             if self.outbox.bytes.len() > self.output_pause() && self.flush().await.is_err() {
                 self.ending = Some(Ending::Cut);
             }
+            if next >= batch.items.len() || !self.goes_on() {
+                break;
+            }
+            next = self.run_until_barrier(buffer, batch, next);
         }
     }
 

@@ -118,7 +118,8 @@ pub(crate) fn warn_of_small_memory() {
     tracing::warn!("maxmemory is below 4 MiB a core: tables and pages take most of it, few keys will fit");
 }
 
-fn assemble(config: Config, clients_max: usize, port: u16) -> io::Result<Hub> {
+/// What all cores share, of a checked configuration.
+pub(crate) fn assemble(config: Config, clients_max: usize, port: u16) -> io::Result<Hub> {
     let clock: SharedClock = Arc::new(Clock::new(config.test_clock));
     let commands = rows().len();
     let counters: Arc<[Arc<Counters>]> = (0..config.cores).map(|_| Arc::new(Counters::new(commands))).collect();

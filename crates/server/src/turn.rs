@@ -69,3 +69,6 @@ async fn end_turns(worker: Rc<Worker>) {
     })
     .await;
 }
+
+#[cfg(test)]
+mod tests;

@@ -234,8 +234,8 @@ impl<S: Stream> Connection<S> {
         self.worker.core.borrow().counters.monitor_lines_lost.add(lost);
     }
 
-    /// The next bytes of a client that is shown, as they come, what others do.
-    pub(super) async fn read_or_watch(&mut self) -> Option<Vec<u8>> {
+    /// As [`Connection::read`], of a client that is shown meanwhile, as it comes, what others do.
+    pub(super) async fn read_or_watch(&mut self) -> bool {
         while let Some(mut monitor) = self.monitor.take() {
             let input = tokio::select! {
                 biased;
@@ -249,10 +249,11 @@ impl<S: Stream> Connection<S> {
             match input {
                 Some(input) => return input,
                 None if self.session.replies == Replies::Off => self.outbox.clear(),
-                None => self.flush().await.ok()?,
+                None if self.flush().await.is_ok() => {}
+                None => return false,
             }
         }
-        None
+        false
     }
 }
 

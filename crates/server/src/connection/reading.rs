@@ -12,8 +12,8 @@ const PARTIAL_COMMAND_TIME: Duration = Duration::from_secs(30);
 
 /// What a connection waited for.
 enum Input {
-    /// So many bytes, behind those of a command that was not whole.
-    Bytes(Vec<u8>, usize),
+    /// So many bytes, which are held now, behind those of a command that was not whole.
+    Bytes(usize),
     /// The client does not take its replies.
     Stalled,
     /// Nothing more comes.
@@ -21,30 +21,32 @@ enum Input {
 }
 
 impl<S: Stream> Connection<S> {
-    /// The next bytes, behind those of a command that is not whole yet. `None` if the connection is over.
-    pub(super) async fn read(&mut self) -> Option<Vec<u8>> {
+    /// Waits for the next bytes and holds them, behind those of a command that is not whole yet. Answers whether any
+    /// came: if not, the connection is over.
+    pub(super) async fn read(&mut self) -> bool {
         loop {
             let input = match self.has_deadline() {
                 false => std::future::poll_fn(|context| self.poll_input(context)).await,
                 true => Box::pin(self.input_in_time()).await,
             };
             match input {
-                Input::Bytes(buffer, count) => {
-                    self.note_input(&buffer, count);
-                    return Some(buffer);
+                Input::Bytes(count) => {
+                    self.note_input(count);
+                    return true;
                 }
-                Input::Stalled => Box::pin(self.write_rest()).await.ok()?,
-                Input::End => return None,
+                Input::Stalled if Box::pin(self.write_rest()).await.is_ok() => {}
+                Input::Stalled | Input::End => return false,
             }
         }
     }
 
-    fn note_input(&mut self, buffer: &Vec<u8>, count: usize) {
+    #[inline]
+    fn note_input(&mut self, count: usize) {
         let bytes = u64::try_from(count).unwrap_or(0);
         self.worker.core.borrow().counters.net_input_bytes.add(bytes);
         let client = &self.session.client;
         client.input_bytes.set(client.input_bytes.get() + bytes);
-        self.note_query(buffer);
+        self.note_query(&self.held);
         self.regain_outbox();
     }
 
@@ -79,7 +81,10 @@ impl<S: Stream> Connection<S> {
         buffer.extend_from_slice(&self.held);
         buffer.reserve(READ_BYTES);
         match self.wire.poll_read(context, &mut buffer) {
-            Poll::Ready(Ok(count)) if count > 0 => Poll::Ready(Input::Bytes(buffer, count)),
+            Poll::Ready(Ok(count)) if count > 0 => {
+                self.held = buffer;
+                Poll::Ready(Input::Bytes(count))
+            }
             Poll::Ready(_) => Poll::Ready(Input::End),
             Poll::Pending => {
                 if holds {
@@ -120,17 +125,28 @@ impl<S: Stream> Connection<S> {
         })
     }
 
-    /// Keeps what belongs to a command that is not whole yet: where it lies if it is much, else in memory of its
-    /// own size.
+    /// Keeps what belongs to a command that is not whole yet, from `start` on: where it lies if it is much, else in
+    /// memory of its own size. Nothing else is held now.
+    #[inline]
     pub(super) fn hold(&mut self, buffer: Vec<u8>, start: usize) {
+        if start == buffer.len() && !self.parser.is_mid_command() {
+            // As it is after nearly every read.
+            self.worker.give_buffer(buffer);
+            self.partial_since = None;
+        } else {
+            self.hold_partial(buffer, start);
+        }
+        self.note_query(&self.held);
+    }
+
+    #[inline(never)]
+    fn hold_partial(&mut self, buffer: Vec<u8>, start: usize) {
         if start == 0 && buffer.len() >= READ_BYTES {
             self.held = buffer;
         } else {
             self.held = buffer.get(start..).unwrap_or_default().to_vec();
             self.worker.give_buffer(buffer);
         }
-        self.note_query(&self.held);
-        let partial = self.parser.is_mid_command() || !self.held.is_empty();
-        self.partial_since = if partial { self.partial_since.or_else(|| Some(Instant::now())) } else { None };
+        self.partial_since = self.partial_since.or_else(|| Some(Instant::now()));
     }
 }
