@@ -11,6 +11,8 @@
 //! A connection coordinates; cores decide. It holds no borrow of the engine across an await.
 
 mod modes;
+mod reading;
+mod writing;
 
 use crate::audit;
 use crate::batch::{BATCH_COMMANDS_MAX, Batch, Item, Stop};
@@ -19,18 +21,16 @@ use crate::monitor::Monitor;
 use crate::outbox::{Marks, Outbox};
 use crate::spread;
 use crate::stream::Stream;
-use crate::worker::{READ_BYTES, Room, Worker};
+use crate::turn;
+use crate::wire::Wire;
+use crate::worker::{Room, Worker};
 use std::cell::{Cell, RefCell};
-use std::io;
-use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 use tollgate_engine::all::BUSY;
 use tollgate_engine::asker::with_asker;
-use tollgate_engine::bounds::{OUTPUT_BYTES_MAX, OUTPUT_BYTES_MAX_UNAUTHENTICATED, OUTPUT_BYTES_PAUSE};
+use tollgate_engine::bounds::{OUTPUT_BYTES_MAX_UNAUTHENTICATED, OUTPUT_BYTES_PAUSE};
 use tollgate_engine::call::Call;
 use tollgate_engine::client_state::{ClientState, Replies};
 use tollgate_engine::command::Flags;
@@ -46,10 +46,6 @@ use tollgate_resp::{Args, Parser, Protocol, ProtocolError, Reply, RequestLimits}
 
 /// A client that must authenticate has this long.
 const AUTHENTICATION_TIME: Duration = Duration::from_secs(10);
-/// A command that has begun to arrive must be whole after this long.
-const PARTIAL_COMMAND_TIME: Duration = Duration::from_secs(30);
-/// A client that takes none of its answers for this long is ended: what it does not read is memory.
-const UNREAD_OUTPUT_TIME: Duration = Duration::from_secs(30);
 /// After an error that ends the connection, the client's further bytes are read away for this long, so that the error
 /// is not lost to a reset.
 const LINGER_TIME: Duration = Duration::from_millis(500);
@@ -73,11 +69,11 @@ pub struct Peer {
 /// One client's connection.
 pub struct Connection<S> {
     worker: Rc<Worker>,
-    stream: S,
+    wire: Rc<Wire<S>>,
     /// The session of commands.
     pub session: Session,
     parser: Parser,
-    /// Bytes of a command that is not whole yet.
+    /// Bytes that were read and did not run yet: mostly none.
     held: Vec<u8>,
     partial_since: Option<Instant>,
     /// When the client came, or gave its rights up by RESET.
@@ -127,11 +123,12 @@ impl<S: Stream> Connection<S> {
         });
         worker.core.borrow_mut().clients.insert(client.id, client.clone());
         let authenticated = worker.hub.settings.password.is_none();
+        let wire = Rc::new(Wire::new(stream, client.clone()));
         let session = Session::new(client, authenticated);
         let parser = Parser::new(request_limits(&worker, authenticated));
         Connection {
             worker,
-            stream,
+            wire,
             session,
             parser,
             held: Vec::new(),
@@ -148,25 +145,28 @@ impl<S: Stream> Connection<S> {
     /// Serves the client until it leaves or is ended.
     pub async fn run(mut self) {
         let mut batch = Batch::default();
+        turn::start(&self.worker);
         self.worker.register(self.session.client.id).await;
         while self.ending.is_none() {
-            let input = if self.monitor.is_none() { self.read().await } else { Box::pin(self.read_or_watch()).await };
-            let Some(buffer) = input else { break };
-            let worker = self.worker.clone();
-            worker.busy.set(worker.busy.get() + 1);
-            let (large, rest) = self.process(&buffer, &mut batch).await;
-            self.hold(buffer, rest);
-            if !large {
-                let_others_run().await;
-            }
-            let written = self.flush().await;
-            worker.busy.set(worker.busy.get() - 1);
-            if written.is_err() {
+            let has_come =
+                if self.monitor.is_none() { self.read().await } else { Box::pin(self.read_or_watch()).await };
+            if !has_come {
                 break;
             }
-            worker.read_mail();
-            if worker.is_stopping() {
+            let buffer = std::mem::take(&mut self.held);
+            let (large, rest) = self.process(&buffer, &mut batch).await;
+            self.hold(buffer, rest);
+            if self.worker.is_stopping() {
                 self.ending.get_or_insert(Ending::Linger);
+            }
+            // What is much, is the last, or may be followed by what others do, leaves at once.
+            let in_turn = !large && self.ending.is_none() && self.monitor.is_none();
+            let sent = if in_turn { self.flush_in_turn() } else { self.flush().await };
+            if sent.is_err() {
+                break;
+            }
+            if !in_turn {
+                self.worker.read_mail();
             }
             if large {
                 // One client gets a bounded slice of the core's time before the others' turn.
@@ -181,7 +181,7 @@ impl<S: Stream> Connection<S> {
         self.worker.unregister(self.session.client.id);
         self.session.transactions = Transactions::default();
         self.tell_queued();
-        if self.ending != Some(Ending::Linger) || self.stream.shutdown().await.is_err() {
+        if self.ending != Some(Ending::Linger) || self.wire.shut_down().await.is_err() {
             return;
         }
         let linger = if self.worker.is_stopping() { LINGER_TIME_STOPPING } else { LINGER_TIME };
@@ -190,80 +190,13 @@ impl<S: Stream> Connection<S> {
             let mut buffer = self.worker.take_buffer();
             while passed < LINGER_BYTES_MAX {
                 buffer.clear();
-                match self.stream.read_buf(&mut buffer).await {
+                match std::future::poll_fn(|context| self.wire.poll_read(context, &mut buffer)).await {
                     Ok(count) if count > 0 => passed += count,
                     _ => break,
                 }
             }
         })
         .await;
-    }
-
-    /// The next bytes, behind those of a command that is not whole yet. `None` if the connection is over.
-    async fn read(&mut self) -> Option<Vec<u8>> {
-        let read = match self.deadline() {
-            None => self.read_some().await,
-            Some(deadline) => match tokio::time::timeout_at(deadline, self.read_some()).await {
-                Ok(read) => read,
-                Err(_) => {
-                    self.worker.core.borrow().counters.slow_disconnections.add(1);
-                    return None;
-                }
-            },
-        };
-        read.ok().filter(|(_, count)| *count > 0).map(|(buffer, count)| {
-            let bytes = u64::try_from(count).unwrap_or(0);
-            self.worker.core.borrow().counters.net_input_bytes.add(bytes);
-            let client = &self.session.client;
-            client.input_bytes.set(client.input_bytes.get() + bytes);
-            self.note_query(&buffer);
-            buffer
-        })
-    }
-
-    /// Reads into a buffer that it holds only while there is something to read, so that an idle client has none.
-    async fn read_some(&mut self) -> io::Result<(Vec<u8>, usize)> {
-        std::future::poll_fn(|context| {
-            if self.worker.is_stopping() {
-                self.ending = Some(Ending::Linger);
-                return Poll::Ready(Err(io::Error::other("the server stops")));
-            }
-            if self.is_killed() {
-                return Poll::Ready(Err(modes::killed()));
-            }
-            // Much is read into where it lies, so that a large command that comes byte by byte is not copied each time;
-            // a little is copied, so that a thousand clients with half a command each do not hold a buffer each.
-            let holds = self.held.len() >= READ_BYTES;
-            let mut buffer = if holds { std::mem::take(&mut self.held) } else { self.worker.take_buffer() };
-            buffer.extend_from_slice(&self.held);
-            buffer.reserve(READ_BYTES);
-            // The future of read_buf keeps nothing between polls, so a new one for each poll is as good.
-            match pin!(self.stream.read_buf(&mut buffer)).poll(context) {
-                Poll::Pending if holds => {
-                    self.held = buffer;
-                    Poll::Pending
-                }
-                Poll::Pending => {
-                    self.worker.give_buffer(buffer);
-                    Poll::Pending
-                }
-                Poll::Ready(result) => Poll::Ready(result.map(|count| (buffer, count))),
-            }
-        })
-        .await
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        // As it is for nearly every read.
-        if self.session.authenticated && self.partial_since.is_none() && self.worker.idle_timeout().is_none() {
-            return None;
-        }
-        let authentication = (!self.session.authenticated).then(|| self.unauthenticated_since + AUTHENTICATION_TIME);
-        let partial = self.partial_since.map(|since| since + PARTIAL_COMMAND_TIME);
-        // Who watches others has nothing to say.
-        let idle = self.worker.idle_timeout().filter(|_| !self.session.client.state.monitors.get());
-        let idle = idle.map(|timeout| Instant::now() + timeout);
-        [authentication, partial, idle].into_iter().flatten().min()
     }
 
     /// Runs everything that is whole in the buffer. Answers whether that was much, and where what is left begins.
@@ -284,8 +217,8 @@ impl<S: Stream> Connection<S> {
             }
             if self.session.transactions.open.is_some() {
                 self.queue_batch(buffer, batch).await;
-            } else {
-                self.run_batch(buffer, batch).await;
+            } else if let Some(next) = self.run_batch(buffer, batch) {
+                self.run_rest(buffer, batch, next).await;
             }
             if self.silent {
                 self.end_silence();
@@ -305,20 +238,6 @@ impl<S: Stream> Connection<S> {
             self.partial_since = None;
         }
         (commands >= BATCH_COMMANDS_MAX, start)
-    }
-
-    /// Keeps what belongs to a command that is not whole yet: where it lies if it is much, else in memory of its
-    /// own size.
-    fn hold(&mut self, buffer: Vec<u8>, start: usize) {
-        if start == 0 && buffer.len() >= READ_BYTES {
-            self.held = buffer;
-        } else {
-            self.held = buffer.get(start..).unwrap_or_default().to_vec();
-            self.worker.give_buffer(buffer);
-        }
-        self.note_query(&self.held);
-        let partial = self.parser.is_mid_command() || !self.held.is_empty();
-        self.partial_since = if partial { self.partial_since.or_else(|| Some(Instant::now())) } else { None };
     }
 
     /// A command that will be refused whatever its arguments are is refused by its name, and the rest of it is thrown
@@ -344,13 +263,22 @@ impl<S: Stream> Connection<S> {
         self.ending = Some(Ending::Linger);
     }
 
-    async fn run_batch(&mut self, buffer: &[u8], batch: &Batch) {
-        let mut next = 0;
+    /// Runs a batch as far as that goes without waiting. `None` if that is all of it, else where to go on from.
+    #[inline]
+    fn run_batch(&mut self, buffer: &[u8], batch: &Batch) -> Option<usize> {
         if self.worker.hub.monitors.are_there() {
             self.show(buffer, batch);
         }
-        while next < batch.items.len() && self.goes_on() {
-            next = self.run_until_barrier(buffer, batch, next);
+        if batch.items.is_empty() || !self.goes_on() {
+            return None;
+        }
+        let next = self.run_until_barrier(buffer, batch, 0);
+        let is_all = next == batch.items.len() && !self.outbox.is_waiting();
+        (!is_all || self.outbox.bytes.len() > self.output_pause()).then_some(next)
+    }
+
+    async fn run_rest(&mut self, buffer: &[u8], batch: &Batch, mut next: usize) {
+        loop {
             if self.outbox.is_waiting() {
                 self.collect().await;
             }
@@ -372,6 +300,10 @@ impl<S: Stream> Connection<S> {
             if self.outbox.bytes.len() > self.output_pause() && self.flush().await.is_err() {
                 self.ending = Some(Ending::Cut);
             }
+            if next >= batch.items.len() || !self.goes_on() {
+                break;
+            }
+            next = self.run_until_barrier(buffer, batch, next);
         }
     }
 
@@ -619,63 +551,6 @@ impl<S: Stream> Connection<S> {
             audit::note(&self.worker, ready.entry.command, args, reply, &self.session.client);
         }
     }
-
-    /// Writes the outbox. A timer is made only where the socket does not take all of it at once.
-    async fn write_out(&mut self) -> io::Result<()> {
-        let bytes = &self.outbox.bytes;
-        let at_once = std::future::poll_fn(|context| {
-            Poll::Ready(match pin!(self.stream.write(bytes)).poll(context) {
-                Poll::Ready(written) => written,
-                Poll::Pending => Ok(0),
-            })
-        });
-        let mut written = at_once.await?;
-        while written < bytes.len() {
-            let stalled = Instant::now() + UNREAD_OUTPUT_TIME;
-            let idle = self.worker.idle_timeout().map(|timeout| Instant::now() + timeout);
-            let authentication = self.unauthenticated_since + AUTHENTICATION_TIME;
-            let authentication = (!self.session.authenticated).then_some(authentication);
-            let deadline = [idle, authentication].into_iter().flatten().fold(stalled, Instant::min);
-            let rest = bytes.get(written..).unwrap_or_default();
-            modes::note_unsent(&self.session.client, rest.len());
-            let write = modes::unless_killed(&self.worker, &self.session.client, self.stream.write(rest));
-            match tokio::time::timeout_at(deadline, write).await {
-                Ok(Ok(count)) if count > 0 => written += count,
-                Ok(result) => return Err(result.err().unwrap_or(io::ErrorKind::WriteZero.into())),
-                Err(_) => {
-                    self.worker.core.borrow().counters.slow_disconnections.add(1);
-                    self.ending = Some(Ending::Cut);
-                    return Err(io::ErrorKind::TimedOut.into());
-                }
-            }
-            modes::note_unsent(&self.session.client, 0);
-        }
-        Ok(())
-    }
-
-    /// Writes all replies.
-    async fn flush(&mut self) -> io::Result<()> {
-        if self.silent {
-            self.outbox.clear();
-        }
-        if self.outbox.bytes.is_empty() || self.ending == Some(Ending::Cut) {
-            return Ok(());
-        }
-        if self.outbox.bytes.len() > OUTPUT_BYTES_MAX {
-            self.cut_for_output();
-            return Err(io::Error::other("the client's unread output passed its bound"));
-        }
-        if !self.worker.gate.may_leave() {
-            return Err(io::Error::other("this node may not answer"));
-        }
-        self.write_out().await?;
-        let bytes = u64::try_from(self.outbox.bytes.len()).unwrap_or(0);
-        self.worker.core.borrow().counters.net_output_bytes.add(bytes);
-        let client = &self.session.client;
-        client.output_bytes.set(client.output_bytes.get() + bytes);
-        self.outbox.clear();
-        Ok(())
-    }
 }
 
 /// Puts the calls of a row that lie on other cores into their parcels.
@@ -709,19 +584,4 @@ fn request_limits(worker: &Worker, authenticated: bool) -> RequestLimits {
         return RequestLimits::UNAUTHENTICATED;
     }
     RequestLimits { bulk_bytes_max: worker.hub.config.bulk_bytes_max, ..RequestLimits::AUTHENTICATED }
-}
-
-/// Lets the connections that are ready read and run before this one writes. The first write wakes a client, which then
-/// competes with the work that is left; written all together, answers cost the kernel 10 to 20 % less.
-async fn let_others_run() {
-    let mut queued = false;
-    std::future::poll_fn(|context| {
-        if queued {
-            return Poll::Ready(());
-        }
-        queued = true;
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

@@ -35,6 +35,8 @@ mod slow;
 mod spread;
 mod stream;
 mod transaction;
+mod turn;
+mod wire;
 mod worker;
 
 pub use run::{StartError, in_process, run};

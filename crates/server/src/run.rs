@@ -120,7 +120,8 @@ pub(crate) fn warn_of_small_memory() {
     tracing::warn!("maxmemory is below 4 MiB a core: tables and pages take most of it, few keys will fit");
 }
 
-fn assemble(config: Config, clients_max: usize, port: u16) -> io::Result<Hub> {
+/// What all cores share, of a checked configuration.
+pub(crate) fn assemble(config: Config, clients_max: usize, port: u16) -> io::Result<Hub> {
     let clock: SharedClock = Arc::new(Clock::new(config.test_clock));
     let commands = rows().len();
     let counters: Arc<[Arc<Counters>]> = (0..config.cores).map(|_| Arc::new(Counters::new(commands))).collect();
@@ -336,7 +337,8 @@ async fn serve(start: Start) {
     tasks.iter().skip(1).for_each(|task| task.abort());
     let _ = tokio::time::timeout(STOP_TIME, async {
         worker.stop_connections();
-        while worker.busy.get() > 0 || worker.has_connections() {
+        // Who is still connected may have a batch that runs, or replies that have yet to leave.
+        while worker.has_connections() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         // Other cores may still wait for an answer of this one.

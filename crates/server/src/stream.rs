@@ -1,6 +1,9 @@
 //! What a connection needs of its byte stream. Plain TCP and Unix sockets now; TLS later is one more implementation.
 
+use std::io;
 use std::os::fd::AsRawFd;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -10,6 +13,21 @@ pub trait Stream: AsyncRead + AsyncWrite + Unpin + 'static {
     fn descriptor(&self) -> i32;
     /// Ends once the client has left, even while what it sent before lies unread.
     fn gone(&self) -> impl Future<Output = ()>;
+
+    /// Writes what it takes at once. Nobody is woken when it takes more: [`io::ErrorKind::WouldBlock`] if it takes
+    /// nothing now.
+    fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match Pin::new(self).poll_write(&mut Context::from_waker(Waker::noop()), bytes) {
+            Poll::Ready(written) => written,
+            Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// Whether there may be something to read. If not, the calling task is woken when there is. A stream that does not
+    /// know says yes.
+    fn poll_readable(&self, _context: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
 }
 
 /// Of the two events that are reported under this interest, a closed read half is one; the other, urgent data, nobody
@@ -30,6 +48,14 @@ impl Stream for TcpStream {
     async fn gone(&self) {
         read_half_closed!(self);
     }
+
+    fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        TcpStream::try_write(self, bytes)
+    }
+
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.poll_read_ready(context).map(drop)
+    }
 }
 
 impl Stream for UnixStream {
@@ -39,5 +65,13 @@ impl Stream for UnixStream {
 
     async fn gone(&self) {
         read_half_closed!(self);
+    }
+
+    fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        UnixStream::try_write(self, bytes)
+    }
+
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.poll_read_ready(context).map(drop)
     }
 }

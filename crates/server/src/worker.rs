@@ -5,6 +5,7 @@
 
 use crate::gate::Gate;
 use crate::hub::{Fresh, Hub};
+use crate::turn::Turn;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -40,8 +41,8 @@ pub struct Worker {
     pub dispatcher: Dispatcher,
     /// What replies leave through.
     pub gate: Gate,
-    /// Batches being run by connections right now: a stop waits for them.
-    pub busy: Cell<usize>,
+    /// Its connections that have replies.
+    pub turn: Turn,
     /// Bytes that the open transactions of its connections hold.
     pub queued_bytes: Cell<usize>,
     stopping: Cell<bool>,
@@ -81,7 +82,7 @@ impl Worker {
             core: RefCell::new(core),
             dispatcher,
             gate: Gate,
-            busy: Cell::new(0),
+            turn: Turn::default(),
             queued_bytes: Cell::new(0),
             stopping: Cell::new(false),
             connections: RefCell::default(),
@@ -131,6 +132,13 @@ impl Worker {
             Poll::Ready(())
         })
         .await;
+    }
+
+    /// Wakes the connection of a client, if it is one of this core.
+    pub fn wake_client(&self, client: u64) {
+        if let Some(waker) = self.connections.borrow().get(&client) {
+            waker.wake_by_ref();
+        }
     }
 
     /// Forgets a connection that has ended.
@@ -332,11 +340,7 @@ impl Worker {
     /// Does what was asked of this core. Answers whether it was.
     pub fn perform(&self, effect: Effect) -> bool {
         match effect {
-            Effect::WakeClient(client) => {
-                if let Some(waker) = self.connections.borrow().get(&client) {
-                    waker.wake_by_ref();
-                }
-            }
+            Effect::WakeClient(client) => self.wake_client(client),
             Effect::Sleep(micros) => std::thread::sleep(Duration::from_micros(micros)),
             _ => return false,
         }

@@ -102,6 +102,7 @@ impl<S: Stream> Connection<S> {
     /// Waits while CLIENT PAUSE holds the command of a batch of one. A kill, the end of the server and the client's
     /// leaving end the connection instead.
     #[cold]
+    #[expect(clippy::await_holding_refcell_ref, reason = "a connection that holds a command neither reads nor writes")]
     pub(super) async fn wait_out_pause(&mut self, batch: &Batch) {
         let Some(ready) = batch.items.first().and_then(Item::ready) else { return };
         let (entry, flags) = (ready.entry, ready.entry.command.flags);
@@ -115,6 +116,8 @@ impl<S: Stream> Connection<S> {
         let writes = flags.has(Flags::WRITE) || executes.is_some_and(Transaction::writes);
         let worker = self.worker.clone();
         let (pause, client) = (&worker.hub.pause, self.session.client.clone());
+        let wire = self.wire.clone();
+        let stream = wire.stream().borrow();
         loop {
             let changed = pause.changed();
             let Some(left) = pause.left(boot_micros(), writes) else { break };
@@ -131,7 +134,7 @@ impl<S: Stream> Connection<S> {
             tokio::select! {
                 biased;
                 ending = ended => self.ending = Some(ending),
-                () = self.stream.gone() => self.ending = Some(Ending::Cut),
+                () = stream.gone() => self.ending = Some(Ending::Cut),
                 () = changed => {}
                 () = tokio::time::sleep(left) => {}
             }
@@ -231,8 +234,8 @@ impl<S: Stream> Connection<S> {
         self.worker.core.borrow().counters.monitor_lines_lost.add(lost);
     }
 
-    /// The next bytes of a client that is shown, as they come, what others do.
-    pub(super) async fn read_or_watch(&mut self) -> Option<Vec<u8>> {
+    /// As [`Connection::read`], of a client that is shown meanwhile, as it comes, what others do.
+    pub(super) async fn read_or_watch(&mut self) -> bool {
         while let Some(mut monitor) = self.monitor.take() {
             let input = tokio::select! {
                 biased;
@@ -246,10 +249,11 @@ impl<S: Stream> Connection<S> {
             match input {
                 Some(input) => return input,
                 None if self.session.replies == Replies::Off => self.outbox.clear(),
-                None => self.flush().await.ok()?,
+                None if self.flush().await.is_ok() => {}
+                None => return false,
             }
         }
-        None
+        false
     }
 }
 
