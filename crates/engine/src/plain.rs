@@ -134,9 +134,8 @@ impl Core {
             }
         }
         let mut replies = Replies::begin(out, calls.len());
-        let (mut spell, mut done) = (plain.spell, calls.len());
-        let (mut elsewhere, mut otherwise) = (0, 0);
-        for (place, (call, sighting)) in calls.iter().zip(&sightings).enumerate() {
+        let (mut spell, mut done, mut elsewhere, mut otherwise) = (plain.spell, 0, 0, 0);
+        while let (Some(call), Some(sighting)) = (calls.get(done), sightings.get(done)) {
             let key = call.key.of(buffer);
             if call.core == self.index {
                 if self.top.is_due() {
@@ -149,7 +148,6 @@ impl Core {
                     otherwise += 1;
                     replies.push_five(five(&decision))
                 } else {
-                    done = place;
                     break;
                 };
                 order.answered(end);
@@ -157,6 +155,7 @@ impl Core {
                 order.elsewhere(call, key, replies.end());
                 elsewhere += 1;
             }
+            done += 1;
         }
         replies.finish();
         let own = u64::try_from(done).unwrap_or(0).saturating_sub(elsewhere);
