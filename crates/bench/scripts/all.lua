@@ -41,9 +41,10 @@ local allowed = window_admits and bucket_admits
 if allowed then
   current, used, level = current + 1, used + 1, level + token
   redis.call('HSET', KEYS[1], 'window', index, 'current', current, 'previous', previous)
-  redis.call('PEXPIRE', KEYS[1], math.ceil((start + 2 * window - now) / 1000))
+  -- A key lives a millisecond longer than its use: some servers drop one at once if its last millisecond has begun.
+  redis.call('PEXPIRE', KEYS[1], math.ceil((start + 2 * window - now) / 1000) + 1)
   redis.call('HSET', KEYS[2], 'used', level, 'at', now)
-  redis.call('PEXPIRE', KEYS[2], milliseconds(level))
+  redis.call('PEXPIRE', KEYS[2], milliseconds(level) + 1)
 end
 
 local window_wait = 0

@@ -18,5 +18,6 @@ if count >= limit then
 end
 
 redis.call('HSET', KEYS[1], 'window', index, 'count', count + 1)
-redis.call('PEXPIRE', KEYS[1], reset)
+-- A key lives a millisecond longer than its use: some servers drop one at once if its last millisecond has begun.
+redis.call('PEXPIRE', KEYS[1], reset + 1)
 return {1, limit, limit - count - 1, 0, reset}

@@ -26,5 +26,6 @@ local hold = milliseconds(level)
 level = level + unit
 local reset = milliseconds(level)
 redis.call('HSET', KEYS[1], 'level', level, 'at', now)
-redis.call('PEXPIRE', KEYS[1], reset)
+-- A key lives a millisecond longer than its use: some servers drop one at once if its last millisecond has begun.
+redis.call('PEXPIRE', KEYS[1], reset + 1)
 return {1, capacity, math.floor((capacity * unit - level) / unit), hold, reset}

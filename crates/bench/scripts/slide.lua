@@ -36,5 +36,6 @@ end
 
 redis.call('HSET', KEYS[1], 'window', index, 'current', current + 1, 'previous', previous)
 local reset = math.ceil((start + 2 * window - now) / 1000)
-redis.call('PEXPIRE', KEYS[1], reset)
+-- A key lives a millisecond longer than its use: some servers drop one at once if its last millisecond has begun.
+redis.call('PEXPIRE', KEYS[1], reset + 1)
 return {1, limit, limit - used - 1, 0, reset}

@@ -26,5 +26,6 @@ end
 
 local micros = math.floor(after / count)
 local reset = milliseconds(after)
-redis.call('SET', KEYS[1], string.format('%.0f:%.0f', now + micros, after - micros * count), 'PX', reset)
+-- A key lives a millisecond longer than its use: some servers drop one at once if its last millisecond has begun.
+redis.call('SET', KEYS[1], string.format('%.0f:%.0f', now + micros, after - micros * count), 'PX', reset + 1)
 return {1, limit, math.floor((limit * interval - after) / interval), 0, reset}

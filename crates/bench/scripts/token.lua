@@ -24,5 +24,6 @@ end
 used = used + token
 local reset = milliseconds(used)
 redis.call('HSET', KEYS[1], 'used', used, 'at', now)
-redis.call('PEXPIRE', KEYS[1], reset)
+-- A key lives a millisecond longer than its use: some servers drop one at once if its last millisecond has begun.
+redis.call('PEXPIRE', KEYS[1], reset + 1)
 return {1, capacity, math.floor((capacity * token - used) / token), 0, reset}
