@@ -259,7 +259,7 @@ impl Batch {
         end
     }
 
-    /// Adds the commands of the habit that `buffer` goes on with from `start`, `room` at most. Gives the last one's end.
+    /// Adds the commands of the habit that `buffer` goes on with from `start`, `room` at most; gives their end.
     #[inline(never)]
     fn add_by_habit(&mut self, dispatcher: &Dispatcher, buffer: &[u8], start: usize, room: usize) -> usize {
         let Batch { spans, items, habit, .. } = self;
