@@ -14,6 +14,7 @@ mod modes;
 mod reading;
 mod writing;
 
+use self::reading::Input;
 use crate::audit;
 use crate::batch::{BATCH_COMMANDS_MAX, Batch, Item, Stop};
 use crate::clock::boot_micros;
@@ -148,10 +149,14 @@ impl<S: Stream> Connection<S> {
         turn::start(&self.worker);
         self.worker.register(self.session.client.id).await;
         while self.ending.is_none() {
-            let has_come =
-                if self.monitor.is_none() { self.read().await } else { Box::pin(self.read_or_watch()).await };
-            if !has_come {
-                break;
+            let input = match self.waits_for_bytes_only() {
+                true => std::future::poll_fn(|context| self.poll_input(context)).await,
+                false => Box::pin(self.uncommon_input()).await,
+            };
+            match input {
+                Input::Bytes(count) => self.note_input(count),
+                Input::Stalled if Box::pin(self.write_rest()).await.is_ok() => continue,
+                Input::Stalled | Input::End => break,
             }
             let buffer = std::mem::take(&mut self.held);
             let (large, rest) = self.process(&buffer, &mut batch).await;

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 /// So many connections are written for in one go, before those that became ready meanwhile have their turn.
-const WRITES_IN_A_ROW: usize = 128;
+const WRITES_IN_A_ROW: usize = 256;
 
 /// A connection that has replies.
 pub trait Due {

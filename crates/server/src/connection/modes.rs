@@ -4,7 +4,7 @@
 //! None of it costs the usual way more than a look at a flag; where a mode changes, a batch ends, so that each batch
 //! runs in one; and what waits here is boxed where it is called, so that the connection's own future stays small.
 
-use super::{BATCH_COMMANDS_MAX, Batch, Connection, Ending, Item, Stream};
+use super::{BATCH_COMMANDS_MAX, Batch, Connection, Ending, Input, Item, Stream};
 use crate::clock::boot_micros;
 use crate::monitor::{MONITORS_MAX, Monitor, Page};
 use crate::worker::Worker;
@@ -234,12 +234,12 @@ impl<S: Stream> Connection<S> {
         self.worker.core.borrow().counters.monitor_lines_lost.add(lost);
     }
 
-    /// As [`Connection::read`], of a client that is shown meanwhile, as it comes, what others do.
-    pub(super) async fn read_or_watch(&mut self) -> bool {
+    /// What comes next from a client that is shown meanwhile, as it comes, what others do.
+    pub(super) async fn input_or_lines(&mut self) -> Input {
         while let Some(mut monitor) = self.monitor.take() {
             let input = tokio::select! {
                 biased;
-                input = self.read() => Some(input),
+                input = self.input_in_time() => Some(input),
                 () = monitor.ready() => None,
             };
             if input.is_none() {
@@ -250,10 +250,10 @@ impl<S: Stream> Connection<S> {
                 Some(input) => return input,
                 None if self.session.replies == Replies::Off => self.outbox.clear(),
                 None if self.flush().await.is_ok() => {}
-                None => return false,
+                None => break,
             }
         }
-        false
+        Input::End
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 const PARTIAL_COMMAND_TIME: Duration = Duration::from_secs(30);
 
 /// What a connection waited for.
-enum Input {
+pub(super) enum Input {
     /// So many bytes, which are held now, behind those of a command that was not whole.
     Bytes(usize),
     /// The client does not take its replies.
@@ -21,27 +21,26 @@ enum Input {
 }
 
 impl<S: Stream> Connection<S> {
-    /// Waits for the next bytes and holds them, behind those of a command that is not whole yet. Answers whether any
-    /// came: if not, the connection is over.
-    pub(super) async fn read(&mut self) -> bool {
-        loop {
-            let input = match self.has_deadline() {
-                false => std::future::poll_fn(|context| self.poll_input(context)).await,
-                true => Box::pin(self.input_in_time()).await,
-            };
-            match input {
-                Input::Bytes(count) => {
-                    self.note_input(count);
-                    return true;
-                }
-                Input::Stalled if Box::pin(self.write_rest()).await.is_ok() => {}
-                Input::Stalled | Input::End => return false,
-            }
+    /// Whether the next event can only be one of its own stream, at whatever time, as it is for nearly every read.
+    #[inline]
+    pub(super) fn waits_for_bytes_only(&self) -> bool {
+        self.session.authenticated
+            && self.partial_since.is_none()
+            && self.monitor.is_none()
+            && self.worker.idle_timeout().is_none()
+    }
+
+    /// What comes next otherwise.
+    pub(super) async fn uncommon_input(&mut self) -> Input {
+        match self.monitor {
+            None => self.input_in_time().await,
+            Some(_) => self.input_or_lines().await,
         }
     }
 
+    /// Takes note of bytes that have come.
     #[inline]
-    fn note_input(&mut self, count: usize) {
+    pub(super) fn note_input(&mut self, count: usize) {
         let bytes = u64::try_from(count).unwrap_or(0);
         self.worker.core.borrow().counters.net_input_bytes.add(bytes);
         let client = &self.session.client;
@@ -50,7 +49,8 @@ impl<S: Stream> Connection<S> {
         self.regain_outbox();
     }
 
-    fn poll_input(&mut self, context: &mut Context<'_>) -> Poll<Input> {
+    /// Waits for the next bytes and holds them, behind those of a command that is not whole yet.
+    pub(super) fn poll_input(&mut self, context: &mut Context<'_>) -> Poll<Input> {
         let is_over = self.worker.is_stopping() || self.is_killed();
         match self.wire.sending() {
             Sending::Done if is_over => {
@@ -97,12 +97,8 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    fn has_deadline(&self) -> bool {
-        !self.session.authenticated || self.partial_since.is_some() || self.worker.idle_timeout().is_some()
-    }
-
     /// What comes next, if it comes in time. The time of a client begins when its replies have left.
-    async fn input_in_time(&mut self) -> Input {
+    pub(super) async fn input_in_time(&mut self) -> Input {
         std::future::poll_fn(|_| match self.wire.sending() {
             Sending::InTurn | Sending::Awaited => {
                 self.wire.await_turn();
