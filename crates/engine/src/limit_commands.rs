@@ -16,15 +16,6 @@ pub fn slide(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
     run(core, Algorithm::Slide, call, reply);
 }
 
-/// Counts a call among the busiest keys before it runs, so that the common way carries nothing along for that.
-#[inline(never)]
-fn count_plain(core: &mut Core, call: &Call<'_>) {
-    // With options it may be one that only looks: then it is counted where that is known.
-    if call.args.len() == 4 {
-        core.top.count(call.at, call.key(), call.now);
-    }
-}
-
 /// RL.TOKEN.
 pub fn token(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
     run(core, Algorithm::Token, call, reply);
@@ -47,12 +38,13 @@ pub fn leak(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
 
 #[inline(always)]
 fn run(core: &mut Core, algorithm: Algorithm, call: &Call<'_>, reply: &mut Reply<'_>) {
-    if core.top.is_due() {
-        count_plain(core, call);
-    }
     let Some(ask) = recall_plain(&core.memo, algorithm, call.args) else {
         return read_and_run(core, algorithm, call, reply);
     };
+    // Before it runs, so that the common way carries nothing along for that.
+    if core.top.is_due() {
+        core.top.count(call.at, call.key(), call.now);
+    }
     // Only of a SLIDE is there a way that is quicker still.
     if algorithm == Algorithm::Slide
         && let Some(admitted) = core.store.charge_common(call.at, call.key(), ask, call.now)
@@ -88,7 +80,6 @@ fn read_and_run(core: &mut Core, algorithm: Algorithm, call: &Call<'_>, reply: &
             answer(core, decision, reply);
         }
         Err(failure) => {
-            core.top.pass();
             refuse(core, &failure, reply);
         }
     }
