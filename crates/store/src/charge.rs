@@ -133,9 +133,10 @@ impl Records {
     }
 
     /// Decides a call in place if this is the record of `key`, alive, of two words, and kept under the very policy of
-    /// the call. `None`, and nothing changed, if not, or if the record would need another form.
+    /// the call; answers too whether that changed the record. `None`, and nothing changed, if not, or if the record
+    /// would need another form.
     #[inline(never)]
-    fn decide(&mut self, id: u32, key: &[u8], spell: &Spell, now: Micros) -> Option<Decision> {
+    fn decide(&mut self, id: u32, key: &[u8], spell: &Spell, now: Micros) -> Option<(Decision, bool)> {
         let Spell { ask, kind, .. } = spell;
         let (page, offset) = self.slab.page_mut(id);
         let ([header_word, words @ ..], key_words) = page[offset..].split_first_chunk_mut::<3>()?;
@@ -158,14 +159,14 @@ impl Records {
         }
         let outcome = decide(Some((&ask.policy, state)), ask, now)?;
         *words = match outcome.change {
-            Change::Keep => return Some(outcome.decision),
+            Change::Keep => return Some((outcome.decision, false)),
             Change::Slide(_, slide) => slide.pack(),
             Change::Fixed(_, fixed) => fixed.pack(),
             Change::Bucket(_, bucket) => bucket.pack()?,
             Change::Remove | Change::Log(..) => return None,
         };
         *header_word = header.dirty().0;
-        Some(outcome.decision)
+        Some((outcome.decision, true))
     }
 }
 
@@ -210,9 +211,8 @@ impl Store {
         let spell = Spell::of(ask)?;
         let slot = self.slots.get_mut(at.slot)?;
         let id = slot.index.find(at.hash, |_| true)?;
-        let decision = self.records.decide(id, key, &spell, now)?;
-        // It may count more than the changes, but never less.
-        slot.version += 1;
+        let (decision, is_changed) = self.records.decide(id, key, &spell, now)?;
+        slot.version += u64::from(is_changed);
         Some(decision)
     }
 
@@ -242,7 +242,10 @@ impl Store {
     /// As [`Store::decide_common`], under the conditions of [`Store::charge_sighted`].
     #[inline(always)]
     pub fn decide_sighted(&mut self, seen: Sighting, key: &[u8], spell: &Spell, now: Micros) -> Option<Decision> {
-        if seen == Sighting::NONE { None } else { self.records.decide(seen.0, key, spell, now) }
+        if seen == Sighting::NONE {
+            return None;
+        }
+        self.records.decide(seen.0, key, spell, now).map(|(decision, _)| decision)
     }
 
     /// As [`Store::charge`], step by step: for what [`Store::charge_common`] and [`Store::decide_common`]
