@@ -12,7 +12,7 @@ use crate::limit_commands::{answer, five};
 use crate::registry::Entry;
 use tollgate_limits::{Ask, Decision, Micros, Mode, Policy, parse_amount, parse_rate, parse_window};
 use tollgate_resp::{Admitted, Args, Protocol, Replies, Reply, Span};
-use tollgate_store::{Located, Sighting, Spell, Work};
+use tollgate_store::{Lanes, Located, Narrow, Sighting, Spell, Work};
 
 /// The most calls of a row: as many as a batch has commands.
 pub const ROW_CALLS_MAX: usize = 64;
@@ -93,19 +93,20 @@ pub trait Order {
 }
 
 /// Runs the calls that a row begins with as far as they are common.
-struct RunCommon<'a, Order> {
+struct RunCommon<'a, Order, Lanes> {
     core: &'a mut Core,
+    lanes: Lanes,
     row: Row<'a>,
     out: &'a mut Vec<u8>,
     order: &'a mut Order,
 }
 
-impl<O: Order> Work for RunCommon<'_, O> {
+impl<O: Order, L: Lanes> Work for RunCommon<'_, O, L> {
     type Output = usize;
 
     #[inline(always)]
     fn run(self) -> usize {
-        self.core.run_common(self.row, self.out, self.order)
+        self.core.run_common(self.row, self.out, self.order, self.lanes)
     }
 }
 
@@ -115,8 +116,8 @@ impl Core {
         // Of one call there is nothing to share and nothing to load ahead of.
         let done = match (row.calls.len(), self.wide) {
             (0 | 1, _) => 0,
-            (_, Some(wide)) => wide.run(RunCommon { core: self, row, out, order }),
-            (_, None) => RunCommon { core: self, row, out, order }.run(),
+            (_, Some(wide)) => wide.run(RunCommon { core: self, lanes: wide, row, out, order }),
+            (_, None) => RunCommon { core: self, lanes: Narrow, row, out, order }.run(),
         };
         if let Some(calls @ [_, ..]) = row.calls.get(done..) {
             self.run_less_plain(Row { calls, ..row }, protocol, out, order);
@@ -125,19 +126,17 @@ impl Core {
 
     /// Runs the calls that a row begins with as far as they are common, and answers how many those are.
     #[inline(always)]
-    fn run_common(&mut self, row: Row<'_>, out: &mut Vec<u8>, order: &mut impl Order) -> usize {
+    fn run_common(&mut self, row: Row<'_>, out: &mut Vec<u8>, order: &mut impl Order, lanes: impl Lanes) -> usize {
         let Row { plain, calls, buffer, now } = row;
+        let core = self.index;
+        let place = |call: &PlainCall| (call.core == core, call.at);
         let mut sightings = [Sighting::NONE; ROW_CALLS_MAX];
-        for (call, sighting) in calls.iter().zip(&mut sightings) {
-            if call.core == self.index {
-                *sighting = self.store.sight_to_charge(call.at);
-            }
-        }
+        self.store.sight_row(calls, place, lanes, &mut sightings);
         let mut replies = Replies::begin(out, calls.len());
         let (mut spell, mut done, mut elsewhere, mut otherwise) = (plain.spell, 0, 0, 0);
         while let (Some(call), Some(sighting)) = (calls.get(done), sightings.get(done)) {
             let key = call.key.of(buffer);
-            if call.core == self.index {
+            if call.core == core {
                 if self.top.is_due() {
                     self.top.count(call.at, key, now);
                 }

@@ -8,13 +8,16 @@
 //!
 //! **Invariant:** both ways give the same answer and leave the same record; a random history compares them.
 
-use crate::index::Entries;
+use crate::index::Index;
 use crate::key_words;
 use crate::locate::Located;
+use crate::prefetch::prefetch;
 use crate::record::{Header, KIND_FIXED, KIND_LEAK, KIND_SLIDE, KIND_TOKEN};
 use crate::records::Records;
-use crate::slots::Slot;
+use crate::slots::{Slot, Slots};
 use crate::store::{OutOfMemory, Store};
+use crate::table::Tables;
+use crate::wide::Lanes;
 use tollgate_limits::{
     Ask, Bucket, Change, Decision, Fixed, Micros, Mode, Policy, Slide, StateRef, Window, charge_slide, decide,
     expires_at,
@@ -103,9 +106,9 @@ impl Records {
     /// The record that the slot has first under the hash's tag, which is the key's own in all but one of some hundred
     /// cases. Begins to load it.
     #[inline(always)]
-    fn sight(&self, slot: &Slot, hash: u64) -> Option<u32> {
-        let id = slot.index.find(hash, |_| true)?;
-        std::hint::black_box(self.warm(id));
+    fn sight(&self, slot: &Slot, tables: &Tables, hash: u64) -> Option<u32> {
+        let id = slot.index.find(hash, tables, |_| true)?;
+        self.prefetch(id);
         Some(id)
     }
 
@@ -113,8 +116,8 @@ impl Records {
     /// admitted at once. `None`, and nothing changed, if not.
     #[inline(always)]
     fn charge(&mut self, id: u32, key: &[u8], spell: &mut Spell, now: Micros) -> Option<Decision> {
-        let (page, offset) = self.slab.page_mut(id);
-        let ([header_word, state @ ..], key_words) = page[offset..].split_first_chunk_mut::<3>()?;
+        let (region, offset) = self.slab.words_mut(id);
+        let ([header_word, state @ ..], key_words) = region[offset..].split_first_chunk_mut::<3>()?;
         let header = Header(*header_word);
         if !header.is_of(KIND_SLIDE, key.len()) || !key_words::are_of(key_words, key) {
             return None;
@@ -138,8 +141,8 @@ impl Records {
     #[inline(never)]
     fn decide(&mut self, id: u32, key: &[u8], spell: &Spell, now: Micros) -> Option<(Decision, bool)> {
         let Spell { ask, kind, .. } = spell;
-        let (page, offset) = self.slab.page_mut(id);
-        let ([header_word, words @ ..], key_words) = page[offset..].split_first_chunk_mut::<3>()?;
+        let (region, offset) = self.slab.words_mut(id);
+        let ([header_word, words @ ..], key_words) = region[offset..].split_first_chunk_mut::<3>()?;
         let header = Header(*header_word);
         if !header.is_of(*kind, key.len())
             || !key_words::are_of(key_words, key)
@@ -170,6 +173,13 @@ impl Records {
     }
 }
 
+/// What lies under a hash whose first line does not have it, or [`NOTHING`].
+#[cold]
+#[inline(never)]
+fn behind(slots: &Slots, tables: &Tables, at: Located) -> u32 {
+    slots.get(at.slot).and_then(|slot| slot.index.find(at.hash, tables, |_| true)).unwrap_or(NOTHING)
+}
+
 impl Store {
     /// One call on one limit: read, compute and write in one uninterrupted step.
     ///
@@ -198,7 +208,7 @@ impl Store {
     pub fn charge_common(&mut self, at: Located, key: &[u8], ask: &Ask, now: Micros) -> Option<Decision> {
         let mut spell = Spell::of(ask)?;
         let slot = self.slots.get_mut(at.slot)?;
-        let id = slot.index.find(at.hash, |_| true)?;
+        let id = slot.index.find(at.hash, &self.tables, |_| true)?;
         let decision = self.records.charge(id, key, &mut spell, now)?;
         slot.version += 1;
         Some(decision)
@@ -210,7 +220,7 @@ impl Store {
     pub fn decide_common(&mut self, at: Located, key: &[u8], ask: &Ask, now: Micros) -> Option<Decision> {
         let spell = Spell::of(ask)?;
         let slot = self.slots.get_mut(at.slot)?;
-        let id = slot.index.find(at.hash, |_| true)?;
+        let id = slot.index.find(at.hash, &self.tables, |_| true)?;
         let (decision, is_changed) = self.records.decide(id, key, &spell, now)?;
         slot.version += u64::from(is_changed);
         Some(decision)
@@ -219,17 +229,48 @@ impl Store {
     /// Sees where the record of a key probably lies, and begins to load it. Changes nothing.
     #[inline(always)]
     pub fn sight(&self, at: Located) {
-        let id = self.slots.get(at.slot).and_then(|slot| self.records.sight(slot, at.hash));
+        let id = self.slots.get(at.slot).and_then(|slot| self.records.sight(slot, &self.tables, at.hash));
         std::hint::black_box(id);
     }
 
-    /// As [`Store::sight`], for a call that will follow at once and that will likely change the record: the slot's
-    /// version, which may count more than the changes but never less, is raised here, where the slot is at hand.
+    /// As [`Store::sight`], for calls that will follow at once and that will likely change their records: the slots'
+    /// versions, which may count more than the changes but never less, are raised here, where the slots are at hand.
+    /// `place` says where the key of a call lies, and whether that is here; nothing is seen of the others, nor of one
+    /// beyond the last sighting.
+    ///
+    /// First the lines of the index of some calls are begun to load, then their records, so that the CPU waits for many
+    /// at once.
     #[inline(always)]
-    pub fn sight_to_charge(&mut self, at: Located) -> Sighting {
-        let Some(slot) = self.slots.get_mut(at.slot) else { return Sighting::NONE };
-        slot.version += 1;
-        Sighting(self.records.sight(slot, at.hash).unwrap_or(NOTHING))
+    pub fn sight_row<Call, const CALLS: usize>(
+        &mut self,
+        calls: &[Call],
+        place: impl Fn(&Call) -> (bool, Located),
+        lanes: impl Lanes,
+        sightings: &mut [Sighting; CALLS],
+    ) {
+        let Store { slots, tables, records, .. } = self;
+        let mut lines = [None; CALLS];
+        for (call, line) in calls.iter().zip(&mut lines) {
+            let (is_here, at) = place(call);
+            if is_here && let Some(slot) = slots.get_mut(at.slot) {
+                // So many changes there never are.
+                slot.version = slot.version.wrapping_add(1);
+                *line = slot.index.first_line(at.hash, tables);
+                if let Some(line) = line {
+                    prefetch(&line[0], 0);
+                }
+            }
+        }
+        for ((call, line), sighting) in calls.iter().zip(&lines).zip(sightings) {
+            if let Some(line) = line {
+                let (_, at) = place(call);
+                let id = Index::first_in(line, at.hash, lanes).unwrap_or_else(|| behind(slots, tables, at));
+                *sighting = Sighting(id);
+                if id != NOTHING {
+                    records.prefetch(id);
+                }
+            }
+        }
     }
 
     /// As [`Store::charge_common`], for a key that was sighted to be charged. Between the sighting and this, and since

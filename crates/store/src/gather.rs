@@ -32,11 +32,11 @@ impl Store {
     fn move_record(&mut self, id: u32, need: &mut Need) -> bool {
         let at = self.locate_record(id);
         let Some(slot) = self.slots.get_mut(at.slot) else { return false };
-        if slot.index.find(at.hash, |found| found == id).is_none() {
+        if slot.index.find(at.hash, &self.tables, |found| found == id).is_none() {
             return false;
         }
         let Some(copy) = self.records.slab.copy_elsewhere(id) else { return false };
-        slot.index.replace(at.hash, id, copy);
+        slot.index.replace(at.hash, id, copy, &mut self.tables);
         self.records.slab.free(id);
         if need.kept == Some(id) {
             need.kept = Some(copy);

@@ -9,7 +9,7 @@ use crate::body::Body;
 use crate::index::Index;
 use crate::policies::Policies;
 use crate::records::Records;
-use hashbrown::HashTable;
+use crate::table::Tables;
 
 /// One page of records given back is as much work as visiting so many.
 const PAGE_WORK: usize = 32;
@@ -57,12 +57,11 @@ impl Grave {
     }
 
     /// Does one piece of work. `None` when there is nothing left.
-    pub fn bury_some(&mut self, records: &mut Records) -> Option<Buried> {
-        if let Some((table, index_bytes)) = take_table(&mut self.orphans) {
-            table.iter().for_each(|id| records.free(*id));
-            return Some(Buried { work: TABLE_WORK + table.len(), index_bytes });
+    pub fn bury_some(&mut self, records: &mut Records, tables: &mut Tables) -> Option<Buried> {
+        if let Some((entries, index_bytes)) = take_table(&mut self.orphans, tables, |id| records.free(id)) {
+            return Some(Buried { work: TABLE_WORK + entries, index_bytes });
         }
-        if let Some((_, index_bytes)) = take_table(&mut self.ruins) {
+        if let Some((_, index_bytes)) = take_table(&mut self.ruins, tables, |_| ()) {
             return Some(Buried { work: TABLE_WORK, index_bytes });
         }
         if let Some(arena) = self.bodies.last_mut() {
@@ -101,9 +100,10 @@ impl Grave {
     }
 }
 
-fn take_table(indexes: &mut Vec<Index>) -> Option<(HashTable<u32>, u64)> {
+/// See [`Index::take_table`].
+fn take_table(indexes: &mut Vec<Index>, tables: &mut Tables, mut visit: impl FnMut(u32)) -> Option<(usize, u64)> {
     while let Some(index) = indexes.last_mut() {
-        match index.take_table() {
+        match index.take_table(tables, &mut visit) {
             Some(taken) => return Some(taken),
             None => indexes.pop(),
         };

@@ -9,37 +9,35 @@
 //!                     depth   3   2   2   2 | 3        the next split: 1 into 1 and 5
 //! ```
 //!
-//! A table of depth `d` holds the hashes whose bits 24 to 24+d are its number. Inside a table hashbrown uses the low
-//! bits for the place and the top seven for the tag, so those bits are free as long as tables stay below 2^24 buckets.
+//! A table of depth `d` holds the hashes whose bits 24 to 24+d are its number. An entry keeps bits 24 to 55 of its hash
+//! (table.rs), so no key is hashed again to move it.
 //!
 //! A walk goes by the *reversed* bits: in that order each table covers one interval, and a split cuts an interval in
 //! two. So a position between two tables stays one, however many splits happen before the walk goes on.
 //! **Invariant:** an entry that is there from a walk's begin to its end is met at least once.
 
-use hashbrown::HashTable;
+use crate::slab::Line;
+use crate::table::{Entry, Table, Tables, first_in};
+use crate::wide::Lanes;
 
 /// Positions of a walk: 2^17, also the most tables an index is split into. Beyond them tables grow on.
 pub(crate) const WALK_BITS: u32 = 17;
 /// One past the last position of a walk.
 pub(crate) const WALK_END: u32 = 1 << WALK_BITS;
 /// Entries per table, on average, above which one is split. A table waiting for its turn holds up to twice as many, as
-/// does the first one before there is a directory: 896 is what hashbrown puts into 1,024 buckets.
+/// does the first one before there is a directory.
 pub(crate) const SPLIT_LOAD: usize = 448;
 
 const HASH_SHIFT: u32 = 24;
 /// Tables of a directory segment: the directory must not move as a whole either.
 const SEGMENT: usize = 256;
-/// What the allocator keeps of its own for a table.
-const TABLE_COST_BYTES: u64 = 16;
 
 /// What an index must be able to ask about the numbers in it.
 pub(crate) trait Entries {
-    /// The hash under which `id` was put in.
-    fn hash_of(&self, id: u32) -> u64;
     /// If `id` is outlived: frees it and says so.
     fn reap(&mut self, id: u32) -> bool;
-    /// Reads something of what the other two will read. The result means nothing.
-    fn warm(&self, id: u32) -> u64;
+    /// Begins to load what the other will read.
+    fn prefetch(&self, id: u32);
 }
 
 /// What a step did.
@@ -59,12 +57,12 @@ pub(crate) struct Step {
 /// A set of numbers by hash.
 pub(crate) struct Index {
     /// All there is until the first split, empty afterwards.
-    first: HashTable<u32>,
+    first: Table,
     split: Option<Box<Split>>,
 }
 
 struct Split {
-    segments: Vec<Vec<HashTable<u32>>>,
+    segments: Vec<Vec<Table>>,
     level: u32,
     /// The table that is split next, below 2^level.
     next: usize,
@@ -76,7 +74,7 @@ impl Split {
         (1 << self.level) + self.next
     }
 
-    /// The number and the depth of the table that holds these hash bits.
+    /// The number and the depth of the table that holds the entries with these lowest bits of their tags.
     #[inline]
     fn place(&self, bits: u32) -> (usize, u32) {
         let low = bits as usize & ((1 << self.level) - 1);
@@ -84,16 +82,16 @@ impl Split {
     }
 
     #[inline]
-    fn table(&self, number: usize) -> &HashTable<u32> {
+    fn table(&self, number: usize) -> &Table {
         &self.segments[number / SEGMENT][number % SEGMENT]
     }
 
     #[inline]
-    fn table_mut(&mut self, number: usize) -> &mut HashTable<u32> {
+    fn table_mut(&mut self, number: usize) -> &mut Table {
         &mut self.segments[number / SEGMENT][number % SEGMENT]
     }
 
-    fn push(&mut self, table: HashTable<u32>) {
+    fn push(&mut self, table: Table) {
         match self.segments.last_mut() {
             Some(segment) if segment.len() < SEGMENT => segment.push(table),
             _ => self.segments.push(vec![table]),
@@ -102,14 +100,14 @@ impl Split {
 
     fn bytes(&self) -> u64 {
         let cells: usize = self.segments.iter().map(Vec::capacity).sum();
-        let directory = cells * size_of::<HashTable<u32>>() + self.segments.capacity() * size_of::<Vec<u8>>();
+        let directory = cells * size_of::<Table>() + self.segments.capacity() * size_of::<Vec<u8>>();
         (size_of::<Split>() + directory) as u64
     }
 }
 
 impl Index {
     pub fn new() -> Index {
-        Index { first: HashTable::new(), split: None }
+        Index { first: Table::default(), split: None }
     }
 
     pub fn len(&self) -> usize {
@@ -117,39 +115,48 @@ impl Index {
     }
 
     #[inline]
-    fn table(&self, hash: u64) -> &HashTable<u32> {
+    fn table(&self, hash: u64) -> &Table {
         match &self.split {
             None => &self.first,
-            Some(split) => split.table(split.place(walk_bits(hash)).0),
+            Some(split) => split.table(split.place(tag(hash)).0),
         }
     }
 
     #[inline]
-    fn table_mut(&mut self, hash: u64) -> &mut HashTable<u32> {
+    fn table_mut(&mut self, hash: u64) -> &mut Table {
         match &mut self.split {
             None => &mut self.first,
-            Some(split) => split.table_mut(split.place(walk_bits(hash)).0),
+            Some(split) => split.table_mut(split.place(tag(hash)).0),
         }
     }
 
     /// The number under `hash` that `is_it` accepts.
     #[inline(always)]
-    pub fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
-        self.table(hash).find(hash, |id| is_it(*id)).copied()
+    pub fn find(&self, hash: u64, tables: &Tables, is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+        self.table(hash).find(tag(hash), tables, is_it)
+    }
+
+    /// The line in which `hash` is looked for first. `None` if nothing is under it.
+    #[inline(always)]
+    pub fn first_line<'a>(&self, hash: u64, tables: &'a Tables) -> Option<&'a Line> {
+        self.table(hash).first_line(tag(hash), tables)
+    }
+
+    /// The number under `hash` that its first line has first, if it has one.
+    #[inline(always)]
+    pub fn first_in(line: &Line, hash: u64, lanes: impl Lanes) -> Option<u32> {
+        first_in(line, tag(hash), lanes)
     }
 
     /// Puts another number in the place of one that is there.
-    pub fn replace(&mut self, hash: u64, old: u32, new: u32) {
-        if let Some(id) = self.table_mut(hash).find_mut(hash, |id| *id == old) {
-            *id = new;
-        }
+    pub fn replace(&mut self, hash: u64, old: u32, new: u32, tables: &mut Tables) {
+        self.table_mut(hash).replace(Entry { tag: tag(hash), id: old }, new, tables);
     }
 
     /// Whether [`Index::make_room`] must be called before [`Index::insert`].
     #[inline]
     pub fn wants_step(&self, hash: u64, split_load: usize) -> bool {
-        let table = self.table(hash);
-        table.len() == table.capacity() || self.wants_split(split_load)
+        self.table(hash).is_full() || self.wants_split(split_load)
     }
 
     #[inline]
@@ -165,7 +172,7 @@ impl Index {
     /// How much more memory [`Index::make_room`] may need, in bytes.
     pub fn growth_bytes(&self, hash: u64, split_load: usize) -> u64 {
         let table = self.table(hash);
-        let for_table = if table.len() == table.capacity() { table_bytes(table) + 64 } else { 0 };
+        let for_table = if table.is_full() { table.bytes_grown() - table.bytes() } else { 0 };
         if self.wants_split(split_load) { for_table + self.split_bytes() } else { for_table }
     }
 
@@ -175,31 +182,32 @@ impl Index {
             None => &self.first,
             Some(split) => split.table(split.next),
         };
-        table_bytes(source) + (size_of::<Split>() + SEGMENT / 2 * size_of::<HashTable<u32>>()) as u64
+        let segments = self.split.as_ref().map_or(0, |split| split.segments.len());
+        let directory = SEGMENT / 2 * size_of::<Table>() + (segments + 3) * size_of::<Vec<Table>>();
+        source.bytes_grown() + (size_of::<Split>() + directory) as u64
     }
 
-    /// Puts `id` in. There must be room.
+    /// Puts `id` in, for which room should have been made. False if there is none.
     #[inline]
-    pub fn insert(&mut self, hash: u64, id: u32) {
+    pub fn insert(&mut self, hash: u64, id: u32, tables: &mut Tables) -> bool {
+        let is_in = self.table_mut(hash).insert(Entry { tag: tag(hash), id }, tables);
         if let Some(split) = &mut self.split {
-            split.keys += 1;
+            split.keys += usize::from(is_in);
         }
-        // The hasher would only be called to grow, for which make_room has left no need.
-        self.table_mut(hash).insert_unique(hash, id, |_| hash);
+        is_in
     }
 
     /// Takes `id` out. `None` if it is not in; else what it did to give memory back.
-    pub fn remove(&mut self, hash: u64, id: u32, entries: &impl Entries) -> Option<Step> {
+    pub fn remove(&mut self, hash: u64, id: u32, tables: &mut Tables) -> Option<Step> {
         let table = self.table_mut(hash);
-        match table.find_entry(hash, |found| *found == id) {
-            Ok(entry) => entry.remove(),
-            Err(_) => return None,
-        };
+        if !table.remove(Entry { tag: tag(hash), id }, tables) {
+            return None;
+        }
         let mut step = Step::default();
-        if table.is_empty() || table.len() * 8 < table.capacity() {
-            step.bytes_before = table_bytes(table);
-            rebuild(table, table.len() * 2, entries, &mut step);
-            step.bytes_after = table_bytes(table);
+        if table.len() == 0 || table.len() * 8 < table.capacity() {
+            step.bytes_before = table.bytes();
+            step.moved += table.shrink(table.len() * 2, tables);
+            step.bytes_after = table.bytes();
         }
         if let Some(split) = &mut self.split {
             split.keys -= 1;
@@ -214,22 +222,21 @@ impl Index {
     /// Makes room for one entry under `hash`: splits the next table if there are too many entries, or grows the table
     /// at hand if that one is full. What is outlived is dropped first, and if enough went nothing else is done. Moves
     /// one table's entries at most, so a table that is full goes before the split of another.
-    pub fn make_room(&mut self, hash: u64, split_load: usize, entries: &mut impl Entries) -> Step {
+    pub fn make_room(&mut self, hash: u64, split_load: usize, tables: &mut Tables, entries: &mut impl Entries) -> Step {
         let mut step = Step::default();
-        let bits = walk_bits(hash);
-        let is_next = self.split.as_ref().is_none_or(|split| split.place(bits).0 == split.next);
+        let is_next = self.split.as_ref().is_none_or(|split| split.place(tag(hash)).0 == split.next);
         let wants_split = self.wants_split(split_load);
         let table = self.table_mut(hash);
-        let is_full = table.len() == table.capacity();
+        let is_full = table.is_full();
         if wants_split && (is_next || !is_full) {
             step.bytes_before = self.split.as_ref().map_or(0, |split| split.bytes());
-            self.split_next(split_load, entries, &mut step);
+            self.split_next(split_load, tables, entries, &mut step);
             step.bytes_after += self.split.as_ref().map_or(0, |split| split.bytes());
         } else if is_full {
-            step.bytes_before = table_bytes(table);
-            step.reaped = reap_all(table, entries);
-            resize(table, entries, &mut step);
-            step.bytes_after = table_bytes(table);
+            step.bytes_before = table.bytes();
+            step.reaped = reap_all(table, tables, entries);
+            grow_unless_reaped(table, tables, &mut step);
+            step.bytes_after = table.bytes();
             if let Some(split) = &mut self.split {
                 split.keys -= step.reaped;
             }
@@ -237,7 +244,7 @@ impl Index {
         step
     }
 
-    fn split_next(&mut self, split_load: usize, entries: &mut impl Entries, step: &mut Step) {
+    fn split_next(&mut self, split_load: usize, tables: &mut Tables, entries: &mut impl Entries, step: &mut Step) {
         let first = &mut self.first;
         let split = self.split.get_or_insert_with(|| {
             let keys = first.len();
@@ -245,19 +252,25 @@ impl Index {
         });
         let (number, bit) = (split.next, 1 << split.level);
         let mut source = std::mem::take(split.table_mut(number));
-        step.bytes_before += table_bytes(&source);
-        step.reaped = reap_all(&mut source, entries);
+        step.bytes_before += source.bytes();
+        step.reaped = reap_all(&mut source, tables, entries);
         split.keys -= step.reaped;
         if split.keys <= split.table_count() * split_load {
-            resize(&mut source, entries, step);
-            step.bytes_after += table_bytes(&source);
+            if source.is_full() {
+                grow_unless_reaped(&mut source, tables, step);
+            }
+            step.bytes_after += source.bytes();
             *split.table_mut(number) = source;
             return;
         }
-        let (low, high) = part(&source, bit, entries);
-        step.moved = source.len();
+        let Some((low, high)) = part(&mut source, bit, tables) else {
+            step.bytes_after += source.bytes();
+            *split.table_mut(number) = source;
+            return;
+        };
+        step.moved = low.len() + high.len();
         step.tables = 1;
-        step.bytes_after += table_bytes(&low) + table_bytes(&high);
+        step.bytes_after += low.bytes() + high.bytes();
         *split.table_mut(number) = low;
         split.push(high);
         split.next += 1;
@@ -268,7 +281,7 @@ impl Index {
     }
 
     /// The table that covers `position` (below [`WALK_END`]) of a walk, and the position after it.
-    pub fn walk(&self, position: u32) -> (impl Iterator<Item = u32> + '_, u32) {
+    pub fn walk<'a>(&'a self, position: u32, tables: &'a Tables) -> (impl Iterator<Item = u32> + 'a, u32) {
         let (table, next) = match &self.split {
             None => (&self.first, WALK_END),
             Some(split) => {
@@ -277,49 +290,53 @@ impl Index {
                 (split.table(number), reversed(number as u32) + covered)
             }
         };
-        (table.iter().copied(), next)
+        (table.entries(tables).map(|entry| entry.id), next)
     }
 
     /// Every number.
-    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        let split = self.split.iter().flat_map(|split| split.segments.iter().flatten());
-        std::iter::once(&self.first).chain(split).flat_map(|table| table.iter().copied())
+    pub fn iter<'a>(&'a self, tables: &'a Tables) -> impl Iterator<Item = u32> + 'a {
+        self.all().flat_map(|table| table.entries(tables)).map(|entry| entry.id)
     }
 
-    /// Takes one table out of an index that is given up: its numbers, and the bytes that went. `None` at the end.
-    pub fn take_table(&mut self) -> Option<(HashTable<u32>, u64)> {
-        if let Some(split) = &mut self.split {
-            let directory_before = split.bytes();
-            while split.segments.last().is_some_and(Vec::is_empty) {
-                split.segments.pop();
+    fn all(&self) -> impl Iterator<Item = &Table> {
+        std::iter::once(&self.first).chain(self.split.iter().flat_map(|split| split.segments.iter().flatten()))
+    }
+
+    /// Takes one table out of an index that is given up, shows its numbers, and answers how many they were and how many
+    /// bytes went. `None` at the end.
+    pub fn take_table(&mut self, tables: &mut Tables, visit: impl FnMut(u32)) -> Option<(usize, u64)> {
+        let (mut table, directory_bytes) = match &mut self.split {
+            None if self.first.len() == 0 => return None,
+            None => (std::mem::take(&mut self.first), 0),
+            Some(split) => {
+                let before = split.bytes();
+                while split.segments.last().is_some_and(Vec::is_empty) {
+                    split.segments.pop();
+                }
+                match split.segments.last_mut().and_then(Vec::pop) {
+                    Some(table) => (table, before - split.bytes()),
+                    None => {
+                        self.split = None;
+                        (Table::default(), before)
+                    }
+                }
             }
-            if let Some(table) = split.segments.last_mut().and_then(Vec::pop) {
-                let bytes = table_bytes(&table) + directory_before - split.bytes();
-                return Some((table, bytes));
-            }
-            let bytes = directory_before;
-            self.split = None;
-            return Some((HashTable::new(), bytes));
-        }
-        if self.first.capacity() == 0 {
-            return None;
-        }
-        let table = std::mem::take(&mut self.first);
-        let bytes = table_bytes(&table);
-        Some((table, bytes))
+        };
+        let (entries, bytes) = (table.len(), table.bytes() + directory_bytes);
+        table.entries(tables).map(|entry| entry.id).for_each(visit);
+        table.clear(tables);
+        Some((entries, bytes))
     }
 
     /// Bytes of all tables, counted one by one.
     pub fn bytes(&self) -> u64 {
-        let split = self.split.iter().flat_map(|split| split.segments.iter().flatten());
-        let tables: u64 = std::iter::once(&self.first).chain(split).map(table_bytes).sum();
-        tables + self.split.as_ref().map_or(0, |split| split.bytes())
+        self.all().map(Table::bytes).sum::<u64>() + self.split.as_ref().map_or(0, |split| split.bytes())
     }
 
     /// An entry's share of its table, in bytes.
-    pub fn share_bytes(&self, hash: u64) -> usize {
+    pub fn share_bytes(&self, hash: u64) -> u64 {
         let table = self.table(hash);
-        table.allocation_size() / table.len().max(1)
+        table.bytes() / table.len().max(1) as u64
     }
 
     /// Tables in it.
@@ -329,73 +346,51 @@ impl Index {
     }
 }
 
-/// The bits of a hash that choose the table, as many as there are positions.
+/// The bits of a hash that an entry keeps.
+#[inline(always)]
+fn tag(hash: u64) -> u32 {
+    (hash >> HASH_SHIFT) as u32
+}
+
+/// The bits of a tag that choose the table, as many as there are positions.
 #[inline]
-fn walk_bits(hash: u64) -> u32 {
-    (hash >> HASH_SHIFT) as u32 & (WALK_END - 1)
+fn walk_bits(tag: u32) -> u32 {
+    tag & (WALK_END - 1)
 }
 
 fn reversed(bits: u32) -> u32 {
     bits.reverse_bits() >> (u32::BITS - WALK_BITS)
 }
 
-fn table_bytes(table: &HashTable<u32>) -> u64 {
-    let bytes = table.allocation_size() as u64;
-    if bytes == 0 { 0 } else { bytes + TABLE_COST_BYTES }
+fn reap_all(table: &mut Table, tables: &mut Tables, entries: &mut impl Entries) -> usize {
+    table.entries(tables).for_each(|entry| entries.prefetch(entry.id));
+    table.retain(tables, |id| !entries.reap(id))
 }
 
-fn with_capacity(entries: usize) -> HashTable<u32> {
-    if entries == 0 { HashTable::new() } else { HashTable::with_capacity(entries) }
-}
-
-fn reap_all(table: &mut HashTable<u32>, entries: &mut impl Entries) -> usize {
-    // Reads that wait for nothing overlap, ten at a time; each entry's own work would wait for its miss alone.
-    let warmth = table.iter().fold(0, |warmth, id| warmth ^ entries.warm(*id));
-    std::hint::black_box(warmth);
-    let before = table.len();
-    table.retain(|id| !entries.reap(*id));
-    before - table.len()
-}
-
-/// Two tables for one: the entries without and with `bit` among those that choose the table.
-fn part(source: &HashTable<u32>, bit: u32, entries: &impl Entries) -> (HashTable<u32>, HashTable<u32>) {
-    let hashes: Vec<(u64, u32)> = source.iter().map(|id| (entries.hash_of(*id), *id)).collect();
-    let is_high = |hash: u64| walk_bits(hash) & bit != 0;
-    let high_count = hashes.iter().filter(|(hash, _)| is_high(*hash)).count();
+/// Two tables for one: the entries without and with `bit` among those that choose the table. `None`, and nothing done,
+/// if there is no memory for them.
+fn part(source: &mut Table, bit: u32, tables: &mut Tables) -> Option<(Table, Table)> {
+    let is_high = |entry: &Entry| walk_bits(entry.tag) & bit != 0;
+    let (high_entries, low_entries): (Vec<Entry>, Vec<Entry>) = source.entries(tables).partition(is_high);
     // One more each, as the entry that asked for the step goes into either.
-    let mut high = with_capacity(high_count + 1);
-    let mut low = with_capacity(hashes.len() - high_count + 1);
-    for (hash, id) in &hashes {
-        let table = if is_high(*hash) { &mut high } else { &mut low };
-        table.insert_unique(*hash, *id, |_| *hash);
+    let mut low = Table::with_capacity(low_entries.len() + 1, tables);
+    let mut high = Table::with_capacity(high_entries.len() + 1, tables);
+    if low.is_full() || high.is_full() {
+        low.clear(tables);
+        high.clear(tables);
+        return None;
     }
-    (low, high)
+    low.extend(low_entries, tables);
+    high.extend(high_entries, tables);
+    source.clear(tables);
+    Some((low, high))
 }
 
-/// Gives a table room if it has none: at its size if a quarter of it is free without the traces of removals, at twice
-/// its size else.
-fn resize(table: &mut HashTable<u32>, entries: &impl Entries, step: &mut Step) {
-    if table.len() < table.capacity() {
-        return;
+/// Makes a table larger that was full, unless the loss of what was outlived left a quarter of it free.
+fn grow_unless_reaped(table: &mut Table, tables: &mut Tables, step: &mut Step) {
+    if table.len() * 4 >= table.capacity() * 3 {
+        step.moved += table.grow(tables);
     }
-    let full = full_capacity(table.num_buckets());
-    let capacity = if table.len() < full - full / 4 { full } else { full + 1 };
-    rebuild(table, capacity.max(1), entries, step);
-}
-
-/// How many entries hashbrown puts into so many buckets.
-fn full_capacity(buckets: usize) -> usize {
-    if buckets < 8 { buckets.saturating_sub(1) } else { buckets / 8 * 7 }
-}
-
-fn rebuild(table: &mut HashTable<u32>, capacity: usize, entries: &impl Entries, step: &mut Step) {
-    let mut rebuilt = with_capacity(capacity);
-    for id in table.iter() {
-        let hash = entries.hash_of(*id);
-        rebuilt.insert_unique(hash, *id, |_| hash);
-    }
-    step.moved += table.len();
-    *table = rebuilt;
 }
 
 #[cfg(test)]
@@ -409,77 +404,96 @@ mod tests {
     }
 
     impl Entries for Seeds {
-        fn hash_of(&self, id: u32) -> u64 {
-            (u64::from(id) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29).wrapping_mul(0xD6E8_FEB8_6659_FD93)
-        }
         fn reap(&mut self, id: u32) -> bool {
             id < self.outlived_below
         }
-        fn warm(&self, _id: u32) -> u64 {
-            0
-        }
+        fn prefetch(&self, _id: u32) {}
     }
 
-    fn add(index: &mut Index, id: u32, load: usize, seeds: &mut Seeds) -> Step {
-        let hash = seeds.hash_of(id);
-        let step = if index.wants_step(hash, load) { index.make_room(hash, load, seeds) } else { Step::default() };
-        index.insert(hash, id);
-        step
+    fn hash_of(id: u32) -> u64 {
+        (u64::from(id) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29).wrapping_mul(0xD6E8_FEB8_6659_FD93)
+    }
+
+    /// An index with the memory of its tables.
+    struct Sample {
+        index: Index,
+        tables: Tables,
+        load: usize,
+    }
+
+    impl Sample {
+        fn new(load: usize) -> Sample {
+            Sample { index: Index::new(), tables: Tables::new(), load }
+        }
+
+        fn add(&mut self, id: u32, seeds: &mut Seeds) -> Step {
+            let (hash, index) = (hash_of(id), &mut self.index);
+            let wants_step = index.wants_step(hash, self.load);
+            let said = index.growth_bytes(hash, self.load);
+            let step =
+                if wants_step { index.make_room(hash, self.load, &mut self.tables, seeds) } else { Step::default() };
+            assert!(step.bytes_after <= step.bytes_before + said, "{step:?}: {said}");
+            assert!(index.insert(hash, id, &mut self.tables));
+            step
+        }
     }
 
     #[test]
     fn no_step_moves_more_than_one_table() {
         let mut seeds = Seeds { outlived_below: 0 };
-        let mut index = Index::new();
+        let mut sample = Sample::new(SPLIT_LOAD);
         let (mut moved_max, mut bytes) = (0, 0);
         for id in 0..100_000 {
-            let step = add(&mut index, id, SPLIT_LOAD, &mut seeds);
+            let step = sample.add(id, &mut seeds);
             moved_max = moved_max.max(step.moved);
             bytes = bytes + step.bytes_after - step.bytes_before;
         }
+        let Sample { mut index, mut tables, .. } = sample;
         assert!(moved_max <= 1_200, "{moved_max}");
         assert_eq!(index.table_count(), 224);
         assert_eq!(bytes, index.bytes());
         for id in 0..100_000 {
-            assert_eq!(index.find(seeds.hash_of(id), |found| found == id), Some(id));
+            assert_eq!(index.find(hash_of(id), &tables, |found| found == id), Some(id));
         }
         for id in 0..100_000 {
-            let step = index.remove(seeds.hash_of(id), id, &seeds);
+            let step = index.remove(hash_of(id), id, &mut tables);
             bytes = step.map_or(0, |step| bytes + step.bytes_after - step.bytes_before);
         }
         assert_eq!((bytes, index.bytes(), index.len(), index.table_count()), (0, 0, 0, 1));
-        assert_eq!(index.remove(1, 1, &seeds), None);
+        assert_eq!(index.remove(1, 1, &mut tables), None);
     }
 
     #[test]
     fn the_outlived_go_before_a_table_grows() {
         let mut seeds = Seeds { outlived_below: 0 };
-        let mut index = Index::new();
-        for id in 0..224 {
-            add(&mut index, id, SPLIT_LOAD, &mut seeds);
+        let mut sample = Sample::new(SPLIT_LOAD);
+        let mut next_id = 0;
+        while next_id < 224 || !sample.index.wants_step(hash_of(next_id), SPLIT_LOAD) {
+            sample.add(next_id, &mut seeds);
+            next_id += 1;
         }
-        let bytes = index.bytes();
+        let bytes = sample.index.bytes();
         seeds.outlived_below = 150;
-        let step = add(&mut index, 224, SPLIT_LOAD, &mut seeds);
-        assert_eq!((step.reaped, index.len(), index.bytes()), (150, 75, bytes));
+        let step = sample.add(next_id, &mut seeds);
+        assert_eq!((step.reaped, sample.index.len(), sample.index.bytes()), (150, next_id as usize - 149, bytes));
     }
 
     #[test]
     fn a_walk_meets_all_that_stay_while_tables_split() {
         for load in [1, 3, 20] {
             let mut seeds = Seeds { outlived_below: 0 };
-            let mut index = Index::new();
+            let mut sample = Sample::new(load);
             for id in 0..500 {
-                add(&mut index, id, load, &mut seeds);
+                sample.add(id, &mut seeds);
             }
             let (mut position, mut next_id, mut met) = (0, 500, BTreeSet::new());
             while position < WALK_END {
-                let (table, next) = index.walk(position);
+                let (table, next) = sample.index.walk(position, &sample.tables);
                 met.extend(table);
                 assert!(next > position);
                 position = next;
                 for _ in 0..7 {
-                    add(&mut index, next_id, load, &mut seeds);
+                    sample.add(next_id, &mut seeds);
                     next_id += 1;
                 }
             }
@@ -490,14 +504,14 @@ mod tests {
     #[test]
     fn an_index_given_up_is_taken_apart() {
         let mut seeds = Seeds { outlived_below: 0 };
-        let mut index = Index::new();
+        let mut sample = Sample::new(4);
         for id in 0..5_000 {
-            add(&mut index, id, 4, &mut seeds);
+            sample.add(id, &mut seeds);
         }
+        let Sample { mut index, mut tables, .. } = sample;
         let mut bytes = index.bytes();
         let mut met = BTreeSet::new();
-        while let Some((table, gone)) = index.take_table() {
-            met.extend(table.iter().copied());
+        while let Some((_, gone)) = index.take_table(&mut tables, |id| assert!(met.insert(id))) {
             bytes -= gone;
         }
         assert_eq!((met.len(), bytes), (5_000, 0));

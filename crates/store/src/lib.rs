@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! key -> Located -> Slot -> Index -> record number -> Slab: header, state, key -> Policies
-//!        locate.rs  slots.rs index.rs               slab.rs, record.rs, records.rs  policies.rs
+//!        locate.rs  slots.rs index.rs, table.rs     slab.rs, record.rs, records.rs  policies.rs
 //!
 //! store.rs   find, limit, apply, insert, remove          room.rs   the memory bound and eviction
 //! charge.rs  one call on one limit in one pass           need.rs   what a change adds    gather.rs  whole pages back
@@ -28,8 +28,10 @@ mod locate;
 mod need;
 mod pick;
 mod policies;
+mod prefetch;
 mod record;
 mod records;
+mod region;
 mod removals;
 mod reserve;
 mod room;
@@ -41,6 +43,7 @@ mod slots;
 mod stats;
 mod store;
 mod sweep;
+mod table;
 mod values;
 mod watch;
 mod wide;
@@ -58,4 +61,4 @@ pub use store::{Eviction, OutOfMemory, RecordId, Store, StoreConfig};
 pub use sweep::Swept;
 pub use values::Value;
 pub use watch::Watch;
-pub use wide::{Wide, Work};
+pub use wide::{Lanes, Narrow, Wide, Work};

@@ -53,13 +53,15 @@ impl Store {
             return false;
         }
         let at = self.locate_record(id);
-        self.slots.get(at.slot).is_some_and(|slot| slot.index.find(at.hash, |found| found == id).is_some())
+        self.slots
+            .get(at.slot)
+            .is_some_and(|slot| slot.index.find(at.hash, &self.tables, |found| found == id).is_some())
     }
 
     fn next_from_random_slot(&mut self, now: Micros) -> Option<RecordId> {
         let first = self.random_below(u32::from(SLOTS));
         let slots = (0..u32::from(SLOTS)).map(|step| ((first + step) % u32::from(SLOTS)) as u16);
-        let keys = slots.filter_map(|slot| self.slots.get(slot)).flat_map(|slot| slot.index.iter());
+        let keys = slots.filter_map(|slot| self.slots.get(slot)).flat_map(|slot| slot.index.iter(&self.tables));
         keys.into_iter().find(|id| !self.records.is_expired(*id, now)).map(RecordId)
     }
 }

@@ -7,6 +7,7 @@
 use crate::arena::Arena;
 use crate::index::{Entries, Index, SPLIT_LOAD};
 use crate::locate::Hasher;
+use crate::table::Tables;
 use tollgate_limits::Policy;
 
 struct Entry {
@@ -18,34 +19,28 @@ struct Entry {
 pub(crate) struct Policies {
     entries: Arena<Entry>,
     index: Index,
+    tables: Tables,
     index_bytes: u64,
     hasher: Hasher,
     /// What was asked for last, as most calls in a row name one policy. Checked on use, so it may be stale.
     last: Option<(Policy, u32)>,
 }
 
-struct Hashes<'a> {
-    entries: &'a Arena<Entry>,
-    hasher: Hasher,
-}
+/// A policy is never outlived: it goes with the last record that names it.
+struct Lasting;
 
-impl Entries for Hashes<'_> {
-    fn hash_of(&self, id: u32) -> u64 {
-        self.hasher.state().hash_one(self.entries.get(id).policy)
-    }
-
+impl Entries for Lasting {
     fn reap(&mut self, _id: u32) -> bool {
         false
     }
 
-    fn warm(&self, id: u32) -> u64 {
-        self.entries.get(id).policy.limit()
-    }
+    fn prefetch(&self, _id: u32) {}
 }
 
 impl Policies {
     pub fn new(hasher: Hasher) -> Policies {
-        Policies { entries: Arena::new(), index: Index::new(), index_bytes: 0, hasher, last: None }
+        let (entries, index, tables) = (Arena::new(), Index::new(), Tables::new());
+        Policies { entries, index, tables, index_bytes: 0, hasher, last: None }
     }
 
     #[inline]
@@ -63,7 +58,7 @@ impl Policies {
             return id;
         }
         let hash = self.hasher.state().hash_one(policy);
-        let id = match self.index.find(hash, |id| self.entries.get(id).policy == *policy) {
+        let id = match self.index.find(hash, &self.tables, |id| self.entries.get(id).policy == *policy) {
             Some(id) => id,
             None => self.add(hash, *policy),
         };
@@ -83,7 +78,7 @@ impl Policies {
 
     fn growth_bytes_for(&self, policy: &Policy) -> u64 {
         let hash = self.hasher.state().hash_one(policy);
-        match self.index.find(hash, |id| self.entries.get(id).policy == *policy) {
+        match self.index.find(hash, &self.tables, |id| self.entries.get(id).policy == *policy) {
             Some(_) => 0,
             None => self.entries.growth_bytes() + self.index.growth_bytes(hash, SPLIT_LOAD),
         }
@@ -94,8 +89,8 @@ impl Policies {
         let entry = self.entries.get_mut(id);
         entry.records -= 1;
         if entry.records == 0 {
-            let hashes = Hashes { entries: &self.entries, hasher: self.hasher.clone() };
-            if let Some(step) = self.index.remove(hashes.hash_of(id), id, &hashes) {
+            let hash = self.hasher.state().hash_one(entry.policy);
+            if let Some(step) = self.index.remove(hash, id, &mut self.tables) {
                 self.index_bytes = self.index_bytes + step.bytes_after - step.bytes_before;
             }
             self.entries.remove(id);
@@ -106,18 +101,18 @@ impl Policies {
     fn add(&mut self, hash: u64, policy: Policy) -> u32 {
         let id = self.entries.insert(Entry { policy, records: 0 });
         if self.index.wants_step(hash, SPLIT_LOAD) {
-            let mut hashes = Hashes { entries: &self.entries, hasher: self.hasher.clone() };
-            let step = self.index.make_room(hash, SPLIT_LOAD, &mut hashes);
+            let step = self.index.make_room(hash, SPLIT_LOAD, &mut self.tables, &mut Lasting);
             self.index_bytes = self.index_bytes + step.bytes_after - step.bytes_before;
         }
-        self.index.insert(hash, id);
+        // A policy that found no place is stored once more for the next record that is kept under it.
+        self.index.insert(hash, id, &mut self.tables);
         id
     }
 
     /// Drops a part of policies that are given up. False when nothing is left.
     pub fn drop_some(&mut self) -> bool {
         self.last = None;
-        if let Some((_, bytes)) = self.index.take_table() {
+        if let Some((_, bytes)) = self.index.take_table(&mut self.tables, |_| ()) {
             self.index_bytes -= bytes;
             return true;
         }

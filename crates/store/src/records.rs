@@ -6,11 +6,12 @@ use crate::index::Entries;
 use crate::key_words;
 use crate::locate::Hasher;
 use crate::policies::Policies;
+use crate::prefetch::prefetch;
 use crate::record::{
     Header, KIND_BYTES, KIND_FIXED, KIND_INTEGER, KIND_LEAK, KIND_LEAK_WIDE, KIND_LOG, KIND_SLIDE, KIND_TOKEN,
     KIND_TOKEN_WIDE, NO_POLICY, algorithm, state_words,
 };
-use crate::slab::{PAGE_WORDS, Slab};
+use crate::slab::Slab;
 use tollgate_limits::{Algorithm, Bucket, Fixed, Log, LogChange, Micros, Policy, Slide, StateRef, expires_at};
 
 /// A state as it is to be stored.
@@ -81,51 +82,51 @@ impl Records {
 
     #[inline]
     pub fn header(&self, id: u32) -> Header {
-        let (page, offset) = self.slab.page(id);
-        Header(page[offset])
+        let (region, offset) = self.slab.words(id);
+        Header(region[offset])
     }
 
     #[inline]
     pub fn key(&self, id: u32) -> &[u8] {
-        let (page, offset) = self.slab.page(id);
-        let header = Header(page[offset]);
+        let (region, offset) = self.slab.words(id);
+        let header = Header(region[offset]);
         let from = offset + 1 + header.state_words();
-        &bytemuck::cast_slice(&page[from..])[..header.key_bytes()]
+        &bytemuck::cast_slice(&region[from..])[..header.key_bytes()]
     }
 
     /// Whether the record is of `key`.
     #[inline]
     pub fn is_of(&self, id: u32, key: &[u8]) -> bool {
-        let (page, offset) = self.slab.page(id);
-        let header = Header(page[offset]);
-        header.key_bytes() == key.len() && key_words::are_of(&page[offset + 1 + header.state_words()..], key)
+        let (region, offset) = self.slab.words(id);
+        let header = Header(region[offset]);
+        header.key_bytes() == key.len() && key_words::are_of(&region[offset + 1 + header.state_words()..], key)
     }
 
     /// The policy and the state. SLIDE, the common kind, is read in line with the caller; the others by a call.
     #[inline(always)]
     pub fn limit(&self, id: u32) -> Option<(&Policy, StateRef<'_>)> {
-        let (page, offset) = self.slab.page(id);
-        let header = Header(page[offset]);
+        let (region, offset) = self.slab.words(id);
+        let header = Header(region[offset]);
         if header.kind() != KIND_SLIDE {
             return self.limit_of_other_kind(id);
         }
-        let slide = Slide::unpack([page[offset + 1], page[offset + 2]]);
+        let slide = Slide::unpack([region[offset + 1], region[offset + 2]]);
         Some((self.policies.get(header.policy()), StateRef::Slide(slide)))
     }
 
     #[inline(never)]
     fn limit_of_other_kind(&self, id: u32) -> Option<(&Policy, StateRef<'_>)> {
-        let (page, offset) = self.slab.page(id);
-        let header = Header(page[offset]);
-        let two = || [page[offset + 1], page[offset + 2]];
-        let four = || [page[offset + 1], page[offset + 2], page[offset + 3], page[offset + 4]];
+        let (region, offset) = self.slab.words(id);
+        let header = Header(region[offset]);
+        let two = || [region[offset + 1], region[offset + 2]];
+        let four = || [region[offset + 1], region[offset + 2], region[offset + 3], region[offset + 4]];
         let state = match header.kind() {
             KIND_TOKEN => StateRef::Token(Bucket::unpack(two())),
             KIND_FIXED => StateRef::Fixed(Fixed::unpack(two())),
             KIND_LEAK => StateRef::Leak(Bucket::unpack(two())),
             KIND_TOKEN_WIDE => StateRef::Token(Bucket::unpack_wide(four())),
             KIND_LEAK_WIDE => StateRef::Leak(Bucket::unpack_wide(four())),
-            KIND_LOG => match self.bodies.get(page[offset + 1] as u32) {
+            KIND_LOG => match self.bodies.get(region[offset + 1] as u32) {
                 Body::Log(log) => StateRef::Log(log),
                 Body::Bytes(_) => return None,
             },
@@ -153,10 +154,10 @@ impl Records {
         let kind = state.kind();
         let id = self.slab.allocate(crate::record::words(kind, key.len()), may_grow)?;
         let policy = policy.map_or(NO_POLICY, |policy| self.policies.take(policy));
-        let (page, offset) = self.slab.page_mut(id);
-        page[offset] = Header::new(policy, key.len(), kind).0;
+        let (region, offset) = self.slab.words_mut(id);
+        region[offset] = Header::new(policy, key.len(), kind).0;
         let key_from = offset + 1 + state_words(kind);
-        let key_words = &mut page[key_from..key_from + key.len().div_ceil(8)];
+        let key_words = &mut region[key_from..key_from + key.len().div_ceil(8)];
         if let Some(last) = key_words.last_mut() {
             *last = 0;
         }
@@ -170,18 +171,18 @@ impl Records {
 
     /// Writes the state's words of a record of the same kind that has no body of its own.
     fn fill(&mut self, id: u32, state: NewState) {
-        let (page, offset) = self.slab.page_mut(id);
+        let (region, offset) = self.slab.words_mut(id);
         match state {
-            NewState::Words2(_, words) => page[offset + 1..offset + 3].copy_from_slice(&words),
-            NewState::Words4(_, words) => page[offset + 1..offset + 5].copy_from_slice(&words),
+            NewState::Words2(_, words) => region[offset + 1..offset + 3].copy_from_slice(&words),
+            NewState::Words4(_, words) => region[offset + 1..offset + 5].copy_from_slice(&words),
             NewState::Log(log) => {
                 self.body_heap_bytes += log.heap_bytes() as u64;
-                page[offset + 1] = u64::from(self.bodies.insert(Body::Log(log)));
+                region[offset + 1] = u64::from(self.bodies.insert(Body::Log(log)));
             }
             NewState::Bytes(bytes, expiry) => {
                 self.body_heap_bytes += bytes.len() as u64;
-                page[offset + 1] = u64::from(self.bodies.insert(Body::Bytes(bytes)));
-                page[offset + 2] = expiry;
+                region[offset + 1] = u64::from(self.bodies.insert(Body::Bytes(bytes)));
+                region[offset + 2] = expiry;
             }
         }
     }
@@ -190,38 +191,38 @@ impl Records {
     /// kind.
     #[inline]
     pub fn write2(&mut self, id: u32, kind: u8, words: [u64; 2]) -> bool {
-        let (page, offset) = self.slab.page_mut(id);
-        let header = Header(page[offset]);
+        let (region, offset) = self.slab.words_mut(id);
+        let header = Header(region[offset]);
         if header.kind() != kind {
             return false;
         }
-        page[offset] = header.dirty().0;
-        page[offset + 1] = words[0];
-        page[offset + 2] = words[1];
+        region[offset] = header.dirty().0;
+        region[offset + 1] = words[0];
+        region[offset + 2] = words[1];
         true
     }
 
     /// As [`Records::write2`], four words.
     pub fn write4(&mut self, id: u32, kind: u8, words: [u64; 4]) -> bool {
-        let (page, offset) = self.slab.page_mut(id);
-        let header = Header(page[offset]);
+        let (region, offset) = self.slab.words_mut(id);
+        let header = Header(region[offset]);
         if header.kind() != kind {
             return false;
         }
-        page[offset] = header.dirty().0;
-        page[offset + 1..offset + 5].copy_from_slice(&words);
+        region[offset] = header.dirty().0;
+        region[offset + 1..offset + 5].copy_from_slice(&words);
         true
     }
 
     /// Changes a record's log, and marks the record dirty. False, and nothing done, for another kind.
     pub fn change_log(&mut self, id: u32, change: LogChange) -> bool {
-        let (page, offset) = self.slab.page_mut(id);
-        let header = Header(page[offset]);
+        let (region, offset) = self.slab.words_mut(id);
+        let header = Header(region[offset]);
         if header.kind() != KIND_LOG {
             return false;
         }
-        page[offset] = header.dirty().0;
-        let Body::Log(log) = self.bodies.get_mut(page[offset + 1] as u32) else { return false };
+        region[offset] = header.dirty().0;
+        let Body::Log(log) = self.bodies.get_mut(region[offset + 1] as u32) else { return false };
         let before = log.heap_bytes() as u64;
         log.apply(change);
         self.body_heap_bytes = self.body_heap_bytes + log.heap_bytes() as u64 - before;
@@ -242,21 +243,21 @@ impl Records {
         debug_assert_eq!(algorithm(header.kind()), Some(policy.algorithm()));
         let number = self.policies.take(policy);
         self.policies.release(header.policy());
-        let (page, offset) = self.slab.page_mut(id);
-        page[offset] = header.with_policy(number).0;
+        let (region, offset) = self.slab.words_mut(id);
+        region[offset] = header.with_policy(number).0;
     }
 
     pub fn set_header(&mut self, id: u32, header: Header) {
-        let (page, offset) = self.slab.page_mut(id);
-        page[offset] = header.0;
+        let (region, offset) = self.slab.words_mut(id);
+        region[offset] = header.0;
     }
 
     /// Frees a record. No index may name it any more.
     pub fn free(&mut self, id: u32) {
-        let (page, offset) = self.slab.page(id);
-        let header = Header(page[offset]);
+        let (region, offset) = self.slab.words(id);
+        let header = Header(region[offset]);
         if matches!(header.kind(), KIND_LOG | KIND_BYTES) {
-            let body = self.bodies.remove(page[offset + 1] as u32);
+            let body = self.bodies.remove(region[offset + 1] as u32);
             self.body_heap_bytes -= body.heap_bytes() as u64;
         }
         if matches!(header.kind(), KIND_INTEGER | KIND_BYTES) {
@@ -265,6 +266,15 @@ impl Records {
             self.policies.release(header.policy());
         }
         self.slab.free(id);
+    }
+
+    /// Begins to load the header, and the first word of a key behind a short state: the two lines that a record may lie
+    /// across.
+    #[inline(always)]
+    pub fn prefetch(&self, id: u32) {
+        let (region, offset) = self.slab.words(id);
+        prefetch(&region[offset], 0);
+        prefetch(&region[offset], 5);
     }
 
     /// Bytes of all of it.
@@ -281,10 +291,6 @@ pub(crate) struct RecordsAt<'a> {
 }
 
 impl Entries for RecordsAt<'_> {
-    fn hash_of(&self, id: u32) -> u64 {
-        self.records.hash_of(id)
-    }
-
     fn reap(&mut self, id: u32) -> bool {
         let expired = self.records.is_expired(id, self.now);
         if expired {
@@ -294,25 +300,7 @@ impl Entries for RecordsAt<'_> {
     }
 
     #[inline]
-    fn warm(&self, id: u32) -> u64 {
-        self.records.warm(id)
-    }
-}
-
-impl Entries for Records {
-    fn hash_of(&self, id: u32) -> u64 {
-        self.hasher.hash(self.key(id))
-    }
-
-    fn reap(&mut self, _id: u32) -> bool {
-        false
-    }
-
-    /// The header, and the first word of a key behind a short state: the two lines that a record may lie across.
-    #[inline]
-    fn warm(&self, id: u32) -> u64 {
-        let (page, offset) = self.slab.page(id);
-        // Behind the page's last word this reads its first, which is as good as none.
-        page[offset] ^ page[(offset + 5) % PAGE_WORDS]
+    fn prefetch(&self, id: u32) {
+        self.records.prefetch(id);
     }
 }

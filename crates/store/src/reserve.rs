@@ -20,8 +20,8 @@ use tollgate_limits::Micros;
 
 /// Records that one command may drop for the blocks of its new keys.
 const EVICTIONS_FOR_BLOCKS_MAX: usize = 128;
-/// What an entry may take in a table that grows on its way, twice what it takes at the emptiest.
-const INDEX_BYTES_PER_KEY: u64 = 24;
+/// What an entry may take in a table that grows on its way, twice what it takes where it is most.
+const INDEX_BYTES_PER_KEY: u64 = 26;
 /// A cell in a list of bodies that doubles on its way.
 const CELL_BYTES_PER_BODY: u64 = 2 * size_of::<Body>() as u64 + 32;
 

@@ -35,10 +35,11 @@ const SAMPLE_PROBES: usize = 96;
 const EVICTIONS_MAX: u64 = 16;
 /// Records that one call may move: each costs a microsecond or more where nothing of it is in a cache.
 const MOVES_MAX: usize = 256;
-/// A table at its emptiest takes so many bytes for an entry: 5 bytes a bucket, 16 buckets for 7 entries.
-const INDEX_BYTES_PER_RECORD: u64 = 12;
-/// The smallest table, for one to three entries.
-const INDEX_BYTES_PER_SLOT: u64 = 52;
+/// What a table takes for an entry, on average where it is most: 12.4 bytes if slots hold about six keys each, then
+/// ever less, to 10 for long tables.
+const INDEX_BYTES_PER_RECORD: u64 = 13;
+/// The smallest table, for one to eight entries.
+const INDEX_BYTES_PER_SLOT: u64 = 64;
 
 pub(crate) struct Room {
     pub memory_max_bytes: u64,

@@ -71,7 +71,7 @@ impl Store {
     ) -> u32 {
         let mut position = from;
         while position < WALK_END {
-            let (ids, next) = index.walk(position);
+            let (ids, next) = index.walk(position, &self.tables);
             for id in ids {
                 *met += 1;
                 if !self.records.is_expired(id, now) {
@@ -89,7 +89,7 @@ impl Store {
     /// Visits every key that has not expired, until `visit` breaks (KEYS).
     pub fn for_each(&self, now: Micros, visit: &mut dyn FnMut(RecordId, &[u8]) -> ControlFlow<()>) -> ControlFlow<()> {
         for slot in self.slots.iter() {
-            for id in slot.index.iter().filter(|id| !self.records.is_expired(*id, now)) {
+            for id in slot.index.iter(&self.tables).filter(|id| !self.records.is_expired(*id, now)) {
                 visit(RecordId(id), self.records.key(id))?;
             }
         }
@@ -104,7 +104,7 @@ impl Store {
         visit: &mut dyn FnMut(RecordId, &[u8]) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let Some(slot) = self.slots.get(slot) else { return ControlFlow::Continue(()) };
-        for id in slot.index.iter().filter(|id| !self.records.is_expired(*id, now)) {
+        for id in slot.index.iter(&self.tables).filter(|id| !self.records.is_expired(*id, now)) {
             visit(RecordId(id), self.records.key(id))?;
         }
         ControlFlow::Continue(())
@@ -113,7 +113,7 @@ impl Store {
     /// Keys of a slot that have not expired, exactly: it looks at each.
     pub fn slot_len(&self, slot: u16, now: Micros) -> u64 {
         let Some(slot) = self.slots.get(slot) else { return 0 };
-        slot.index.iter().filter(|id| !self.records.is_expired(*id, now)).count() as u64
+        slot.index.iter(&self.tables).filter(|id| !self.records.is_expired(*id, now)).count() as u64
     }
 
     /// The first slot of this core that is not below `slot`.

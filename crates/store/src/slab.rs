@@ -2,7 +2,8 @@
 //!
 //! The problem: a box for each record costs 16 bytes of it in the allocator, scatters what a sweep wants to read in
 //! order, and needs a 64-bit pointer in the index. The idea: every page serves blocks of one size, a block is named by
-//! the 32-bit number of its first word, and what a page needs to know about itself is kept outside of it.
+//! the 32-bit number of its first word, and what a page needs to know about itself is kept outside of it. Pages lie in
+//! regions of 32 (region.rs), and a region goes back to the system with its last page.
 //!
 //! ```text
 //! id = page * 8192 + offset        32 bits of 8-byte words: 32 GiB a core
@@ -10,8 +11,14 @@
 //!                                                  ^ fresh
 //! ```
 //!
+//! A page is in use, or spare (it has memory and no block), or vacant (a number without memory). New pages take the
+//! lowest vacant number, so that the upper regions come free.
+//!
 //! The first word of a free block names the next free block of its page. **Invariant:** the kind byte (bits 48 to 55)
-//! of a block's first word is zero exactly when the block is free; whoever allocates a block must write it.
+//! of a record's first word is zero exactly when its block is free; whoever makes a record must write it.
+
+use crate::region::{LINE_WORDS, REGION_WORDS, Region, Words};
+use std::collections::{BTreeSet, VecDeque};
 
 /// Words of a page.
 pub(crate) const PAGE_WORDS: usize = 8_192;
@@ -19,9 +26,11 @@ pub(crate) const PAGE_WORDS: usize = 8_192;
 pub(crate) const PAGE_BYTES: u64 = 65_536;
 /// The largest block: two to a page.
 pub(crate) const BLOCK_WORDS_MAX: usize = 4_096;
-/// What a page costs beside its words: its header, its entry, and what the allocator keeps.
+/// What a page costs: its words, its header, and its share of the region's entry.
 pub(crate) const PAGE_COST_BYTES: u64 =
-    PAGE_BYTES + (size_of::<PageHeader>() + size_of::<Option<Box<Page>>>()) as u64 + 16;
+    PAGE_BYTES + (size_of::<PageHeader>() + size_of::<Option<Region>>().div_ceil(REGION_PAGES)) as u64;
+/// Pages of a region.
+const REGION_PAGES: usize = REGION_WORDS / PAGE_WORDS;
 
 /// Sixteen sizes in steps of one word, then eight to each doubling, so that at most an eighth is wasted and keys of
 /// many lengths do not hold a page each.
@@ -39,8 +48,10 @@ const KIND_MASK: u64 = 0xFF << 48;
 const _: () = assert!(PAGE_WORDS as u64 * 8 == PAGE_BYTES);
 const _: () = assert!(PAGES_MAX * PAGE_WORDS == 1 << 32);
 const _: () = assert!(CLASSES <= 128, "a class is a bit of a u128");
+const _: () = assert!(PAGE_WORDS.is_multiple_of(LINE_WORDS));
 
-pub(crate) type Page = [u64; PAGE_WORDS];
+/// One line of a block that is made of whole lines.
+pub(crate) type Line = [u64; LINE_WORDS];
 
 #[derive(Clone, Copy)]
 struct PageHeader {
@@ -72,7 +83,8 @@ impl PageHeader {
 
 /// The blocks of one core.
 pub(crate) struct Slab {
-    pages: Vec<Option<Box<Page>>>,
+    regions: Vec<Option<Region>>,
+    /// By page.
     headers: Vec<PageHeader>,
     /// By class: the first page that has a free block.
     open: [u32; CLASSES],
@@ -81,9 +93,11 @@ pub(crate) struct Slab {
     /// By class: blocks that are not in use.
     free_blocks: [u32; CLASSES],
     /// Pages without memory, to be used before new numbers.
-    vacant: Vec<u32>,
-    /// Pages with memory and without a block.
-    spare: Vec<Option<Box<Page>>>,
+    vacant: BTreeSet<u32>,
+    /// Pages with memory and without a block: used from the back, given back from the front.
+    spare: VecDeque<u32>,
+    /// The page that is being emptied, so that the next step goes on with it and does not fill it from another.
+    vacating: u32,
     pages_held: u64,
     blocks_held: u64,
 }
@@ -98,34 +112,49 @@ pub(crate) struct PageShape {
 impl Slab {
     pub fn new() -> Slab {
         Slab {
-            pages: Vec::new(),
+            regions: Vec::new(),
             headers: Vec::new(),
             open: [NO_PAGE; CLASSES],
             open_classes: 0,
             free_blocks: [0; CLASSES],
-            vacant: Vec::new(),
-            spare: Vec::new(),
+            vacant: BTreeSet::new(),
+            spare: VecDeque::new(),
+            vacating: NO_PAGE,
             pages_held: 0,
             blocks_held: 0,
         }
     }
 
-    /// The page of a block and the block's offset in it.
-    #[inline]
-    pub fn page(&self, id: u32) -> (&Page, usize) {
-        match &self.pages[page_of(id)] {
-            Some(page) => (page, offset_of(id)),
-            None => unreachable!("a record id outlives its page only by a bug"),
+    /// The region of a block and the block's offset in it.
+    #[inline(always)]
+    pub fn words(&self, id: u32) -> (&Words, usize) {
+        match &self.regions[region_of(id)] {
+            Some(region) => (region.words(), offset_of(id)),
+            None => unreachable!("a block's number outlives its page only by a bug"),
         }
     }
 
-    /// As [`Slab::page`], to write.
-    #[inline]
-    pub fn page_mut(&mut self, id: u32) -> (&mut Page, usize) {
-        match &mut self.pages[page_of(id)] {
-            Some(page) => (page, offset_of(id)),
-            None => unreachable!("a record id outlives its page only by a bug"),
+    /// As [`Slab::words`], to write.
+    #[inline(always)]
+    pub fn words_mut(&mut self, id: u32) -> (&mut Words, usize) {
+        match &mut self.regions[region_of(id)] {
+            Some(region) => (region.words_mut(), offset_of(id)),
+            None => unreachable!("a block's number outlives its page only by a bug"),
         }
+    }
+
+    /// The line that begins at the word `id`, in a block of whole lines.
+    #[inline(always)]
+    pub fn line(&self, id: u32) -> &Line {
+        let (words, offset) = self.words(id);
+        &words.as_chunks().0[offset / LINE_WORDS]
+    }
+
+    /// As [`Slab::line`], to write.
+    #[inline(always)]
+    pub fn line_mut(&mut self, id: u32) -> &mut Line {
+        let (words, offset) = self.words_mut(id);
+        &mut words.as_chunks_mut().0[offset / LINE_WORDS]
     }
 
     /// Whether a block of `words` can be had without another page: of its own class, or of a larger one.
@@ -151,7 +180,7 @@ impl Slab {
 
     /// Pages at hand that cost no more memory.
     pub fn spare_pages(&self) -> u64 {
-        self.pages_held - (self.headers.len() - self.vacant.len()) as u64
+        self.spare.len() as u64
     }
 
     /// A block of at least `words`. Without `may_grow` it takes no memory, and a larger block where none fits exactly.
@@ -180,20 +209,29 @@ impl Slab {
         }
         let copy = self.take_block(number);
         let (source, target) = (offset_of(id), offset_of(copy));
-        if let Ok([Some(old), Some(new)]) = self.pages.get_disjoint_mut([from, number as usize]) {
-            new[target..target + words].copy_from_slice(&old[source..source + words]);
+        match self.regions.get_disjoint_mut([region_of(id), region_of(copy)]) {
+            Ok([Some(old), Some(new)]) => {
+                new.words_mut()[target..target + words].copy_from_slice(&old.words()[source..source + words]);
+            }
+            _ => self.words_mut(id).0.copy_within(source..source + words, target),
         }
         Some(copy)
     }
 
-    /// A page whose blocks in use all find a place in other pages: the emptiest of some, of the first size that has a
-    /// whole page's worth of free blocks.
-    pub fn page_to_vacate(&self) -> Option<u32> {
+    /// A page whose blocks in use all find a place in other pages: the same as the last time as long as it is one, else
+    /// the emptiest of some, of the first size that has a whole page's worth of free blocks.
+    pub fn page_to_vacate(&mut self) -> Option<u32> {
         let has_enough = |class: &usize| self.free_blocks[*class] as usize >= PAGE_WORDS / class_words(*class);
+        let stride = self.headers.get(self.vacating as usize).map_or(0, |header| usize::from(header.stride));
+        if stride > 0 && has_enough(&class_of(stride)) {
+            return Some(self.vacating);
+        }
         let class = (0..CLASSES).find(has_enough)?;
         let successor = |page: &u32| self.headers.get(*page as usize).map(|header| header.next);
         let open = std::iter::successors(Some(self.open[class]), successor).take(PAGES_COMPARED);
-        open.filter(|page| *page != NO_PAGE).min_by_key(|page| self.headers[*page as usize].live)
+        let page = open.filter(|page| *page != NO_PAGE).min_by_key(|page| self.headers[*page as usize].live)?;
+        self.vacating = page;
+        Some(page)
     }
 
     /// Gives back the memory of a page that was made and never used.
@@ -215,9 +253,9 @@ impl Slab {
         let number = page_of(id);
         let mut header = self.headers[number];
         let was_full = header.is_full();
-        let (page, offset) = self.page_mut(id);
-        page[offset] = u64::from(header.free);
-        header.free = offset as u16;
+        let (words, offset) = self.words_mut(id);
+        words[offset] = u64::from(header.free);
+        header.free = (offset % PAGE_WORDS) as u16;
         header.live -= 1;
         self.headers[number] = header;
         self.free_blocks[class_of(usize::from(header.stride))] += 1;
@@ -233,8 +271,8 @@ impl Slab {
     /// Whether `id`, which must lie below its page's `fresh`, is in use.
     #[inline]
     pub fn is_live(&self, id: u32) -> bool {
-        let (page, offset) = self.page(id);
-        page[offset] & KIND_MASK != 0
+        let (words, offset) = self.words(id);
+        words[offset] & KIND_MASK != 0
     }
 
     /// Page numbers that were ever used: 0 to this, exclusive.
@@ -256,32 +294,37 @@ impl Slab {
 
     /// Forgets every block at once. The pages become spare ones; [`Slab::trim`] gives them back bit by bit.
     pub fn forget_all(&mut self) {
-        let spare = std::mem::take(&mut self.spare);
-        let pages = std::mem::take(&mut self.pages);
-        let pages_held = self.pages_held;
-        *self = Slab::new();
-        self.spare = pages;
-        self.spare.extend(spare);
-        self.pages_held = pages_held;
+        let is_used = |number: &usize| self.headers[*number].stride != 0;
+        let used = (0..self.headers.len()).rev().filter(is_used).map(|number| number as u32);
+        let forgotten = Slab::new();
+        *self = Slab {
+            spare: used.chain(self.spare.iter().copied()).collect(),
+            regions: std::mem::take(&mut self.regions),
+            headers: vec![UNUSED; self.headers.len()],
+            vacant: std::mem::take(&mut self.vacant),
+            pages_held: self.pages_held,
+            ..forgotten
+        };
     }
 
-    /// Gives at most `pages_max` spare pages beyond those worth keeping (or every one, for `all`) to the allocator.
-    /// Returns how many entries it looked at.
+    /// Gives at most `pages_max` spare pages beyond those worth keeping (or every one, for `all`) back. Returns how
+    /// many it gave.
     pub fn trim(&mut self, pages_max: usize, all: bool) -> usize {
         let keep = if all { 0 } else { SPARE_PAGES };
-        let mut looked = 0;
-        while self.spare.len() > keep && looked < pages_max {
-            looked += 1;
-            if let Some(Some(_)) = self.spare.pop() {
-                self.pages_held -= 1;
-            }
+        let mut given = 0;
+        while self.spare.len() > keep
+            && given < pages_max
+            && let Some(page) = self.spare.pop_front()
+        {
+            self.vacate(page);
+            given += 1;
         }
-        looked
+        given
     }
 
     /// Whether a page is at hand that costs no more memory.
     pub fn has_spare_page(&self) -> bool {
-        self.pages_held > (self.headers.len() - self.vacant.len()) as u64
+        !self.spare.is_empty()
     }
 
     /// Pages that have memory, spare ones included.
@@ -301,8 +344,8 @@ impl Slab {
 
     /// [`Slab::bytes`], counted again.
     pub fn bytes_recounted(&self) -> u64 {
-        let held = self.pages.iter().chain(&self.spare).filter(|page| page.is_some()).count();
-        held as u64 * PAGE_COST_BYTES
+        let used = self.headers.iter().filter(|header| header.stride != 0).count();
+        (used + self.spare.len()) as u64 * PAGE_COST_BYTES
     }
 
     /// A block of a page that has a free one.
@@ -315,7 +358,7 @@ impl Slab {
             offset
         } else {
             let offset = header.free;
-            let (words, at) = self.page(page * PAGE_WORDS as u32 + u32::from(offset));
+            let (words, at) = self.words(page * PAGE_WORDS as u32 + u32::from(offset));
             header.free = words[at] as u16;
             offset
         };
@@ -328,18 +371,10 @@ impl Slab {
         page * PAGE_WORDS as u32 + u32::from(offset)
     }
 
-    /// Finds memory for one more page of `class`. False if no page number is left.
+    /// Finds memory for one more page of `class`. False if there is none, or no page number is left.
     fn open_page(&mut self, class: usize) -> bool {
-        let number = match self.vacant.pop() {
-            Some(number) => number as usize,
-            None if self.pages.len() < PAGES_MAX => {
-                self.pages.push(None);
-                self.headers.push(UNUSED);
-                self.pages.len() - 1
-            }
-            None => return false,
-        };
-        self.pages[number] = Some(self.page_memory());
+        let Some(page) = self.spare.pop_back().or_else(|| self.take_memory()) else { return false };
+        let number = page as usize;
         self.headers[number] = PageHeader { stride: class_words(class) as u16, ..UNUSED };
         let blocks = self.headers[number].capacity();
         self.blocks_held += blocks as u64;
@@ -348,18 +383,42 @@ impl Slab {
         true
     }
 
-    fn page_memory(&mut self) -> Box<Page> {
-        while let Some(spare) = self.spare.pop() {
-            if let Some(page) = spare {
-                return page;
+    /// A page that had no memory.
+    fn take_memory(&mut self) -> Option<u32> {
+        let page = self.vacant.first().copied().unwrap_or(self.headers.len() as u32);
+        if page as usize >= PAGES_MAX {
+            return None;
+        }
+        let number = page as usize / REGION_PAGES;
+        if self.regions.len() <= number {
+            self.regions.resize_with(number + 1, || None);
+        }
+        let region = &mut self.regions[number];
+        if region.is_none() {
+            *region = Region::new(number);
+        }
+        region.as_mut()?.pages_held += 1;
+        self.pages_held += 1;
+        if !self.vacant.remove(&page) {
+            self.headers.push(UNUSED);
+        }
+        Some(page)
+    }
+
+    /// Gives a page's memory back, and forgets the numbers at the end that have none.
+    fn vacate(&mut self, page: u32) {
+        let region = &mut self.regions[page as usize / REGION_PAGES];
+        if let Some(held) = region {
+            held.pages_held -= 1;
+            if held.pages_held == 0 {
+                *region = None;
             }
         }
-        self.pages_held += 1;
-        // Zeroed memory of the allocator is mapped only when it is written to, so a page that is hardly used costs
-        // little; an array built by value would pass through the stack.
-        match vec![0u64; PAGE_WORDS].into_boxed_slice().try_into() {
-            Ok(page) => page,
-            Err(_) => unreachable!("the length is a constant"),
+        self.pages_held -= 1;
+        self.vacant.insert(page);
+        while self.vacant.last().is_some_and(|last| *last as usize + 1 == self.headers.len()) {
+            self.vacant.pop_last();
+            self.headers.pop();
         }
     }
 
@@ -369,12 +428,13 @@ impl Slab {
         let class = class_of(usize::from(self.headers[number].stride));
         self.free_blocks[class] -= blocks as u32;
         self.headers[number] = UNUSED;
-        self.vacant.push(number as u32);
-        let page = self.pages[number].take();
+        if self.vacating == number as u32 {
+            self.vacating = NO_PAGE;
+        }
         if self.spare.len() < SPARE_PAGES {
-            self.spare.push(page);
+            self.spare.push_back(number as u32);
         } else {
-            self.pages_held -= 1;
+            self.vacate(number as u32);
         }
     }
 
@@ -413,12 +473,18 @@ fn page_of(id: u32) -> usize {
 }
 
 #[inline]
+fn region_of(id: u32) -> usize {
+    id as usize / REGION_WORDS
+}
+
+/// Where in its region a block begins.
+#[inline]
 fn offset_of(id: u32) -> usize {
-    id as usize % PAGE_WORDS
+    id as usize % REGION_WORDS
 }
 
 /// The smallest class whose blocks hold `words` (1 to [`BLOCK_WORDS_MAX`]).
-fn class_of(words: usize) -> usize {
+pub(crate) fn class_of(words: usize) -> usize {
     if words <= 16 {
         return words - 1;
     }
@@ -428,7 +494,7 @@ fn class_of(words: usize) -> usize {
 }
 
 /// The words of a block of `class`.
-fn class_words(class: usize) -> usize {
+pub(crate) fn class_words(class: usize) -> usize {
     if class < 16 {
         return class + 1;
     }
@@ -454,8 +520,8 @@ mod tests {
     /// Takes a block and marks it as in use.
     fn take(slab: &mut Slab, words: usize, may_grow: bool) -> Option<u32> {
         let id = slab.allocate(words, may_grow)?;
-        let (page, offset) = slab.page_mut(id);
-        page[offset] = 1 << 48;
+        let (words, offset) = slab.words_mut(id);
+        words[offset] = 1 << 48;
         Some(id)
     }
 
@@ -494,9 +560,35 @@ mod tests {
             take(&mut slab, 2_000, true);
         }
         slab.forget_all();
-        assert_eq!((slab.pages_held(), slab.blocks_held(), slab.page_count()), (10, 0, 0));
-        take(&mut slab, 2_000, true);
-        assert_eq!(slab.pages_held(), 10);
+        assert_eq!((slab.pages_held(), slab.blocks_held(), slab.spare_pages()), (10, 0, 10));
+        let id = take(&mut slab, 2_000, true);
+        assert_eq!((id, slab.pages_held()), (Some(0), 10));
+        assert_eq!(slab.bytes(), slab.bytes_recounted());
+        assert_eq!(slab.trim(100, true), 9);
+        assert_eq!((slab.pages_held(), slab.page_count()), (1, 1));
+    }
+
+    #[test]
+    fn regions_go_with_their_last_page() {
+        let mut slab = Slab::new();
+        let regions = |slab: &Slab| slab.regions.iter().filter(|region| region.is_some()).count();
+        let ids: Vec<u32> =
+            (0..6 * REGION_PAGES).filter_map(|_| take(&mut slab, BLOCK_WORDS_MAX - 100, true)).collect();
+        assert_eq!((ids.len(), regions(&slab)), (6 * REGION_PAGES, 3));
+        // All but one page of the first and one of the last region.
+        for id in ids.iter().filter(|id| !matches!(page_of(**id), 3 | 90)) {
+            slab.free(*id);
+        }
+        slab.trim(usize::MAX, true);
+        assert_eq!((slab.pages_held(), regions(&slab), slab.page_count()), (2, 2, 91));
+        // The lowest numbers are used first, and what was in use before is untouched.
+        let again: Vec<Option<u32>> = (0..4).map(|_| take(&mut slab, BLOCK_WORDS_MAX, true)).collect();
+        let half = BLOCK_WORDS_MAX as u32;
+        assert_eq!(again, [0, half, half * 2, half * 3].map(Some));
+        assert_eq!(
+            ids.iter().filter(|id| slab.shape(page_of(**id) as u32).is_some_and(|_| slab.is_live(**id))).count(),
+            8
+        );
         assert_eq!(slab.bytes(), slab.bytes_recounted());
     }
 }

@@ -1,8 +1,9 @@
 //! The headers of the 16,384 slots, made when first used.
 //!
-//! The problem: every call reads its slot's header, so it should be one cache line and one step away; yet an empty
-//! server should not hold a megabyte of them for each core. The idea: a core owns slots in runs of 64, so headers are
-//! made 64 at a time, and the list of the 256 runs stays in the nearest cache.
+//! The problem: every call reads its slot's header, so it should be one step away and in a cache; yet an empty server
+//! should not hold half a megabyte of them for each core. The idea: a header is half a cache line, so that all of them
+//! fit the cache of a core beside what else it holds. A core owns slots in runs of 64, so headers are made 64 at a
+//! time, and the list of the 256 runs stays in the nearest cache.
 
 use crate::index::Index;
 use crate::slot::SLOTS;
@@ -14,7 +15,7 @@ pub(crate) const RUNS: usize = SLOTS as usize / RUN;
 /// Bytes of the headers of one run.
 pub(crate) const RUN_BYTES: u64 = (RUN * size_of::<Slot>()) as u64 + 64;
 
-const _: () = assert!(size_of::<Slot>() == 64, "a slot's header is one cache line");
+const _: () = assert!(size_of::<Slot>() == 32, "two headers share a cache line");
 
 /// Who may serve a slot's keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -28,8 +29,8 @@ pub enum SlotState {
     Importing,
 }
 
-/// One slot. There is room in the line for a list of requests that wait for a frozen slot.
-#[repr(align(64))]
+/// One slot.
+#[repr(align(32))]
 pub(crate) struct Slot {
     pub index: Index,
     pub version: u64,

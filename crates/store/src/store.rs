@@ -20,6 +20,7 @@ use crate::removals::Removals;
 use crate::room::Room;
 use crate::slots::{SlotState, Slots};
 use crate::stats::{StepMeter, StoreStats};
+use crate::table::Tables;
 use crate::watch::Clearings;
 use tollgate_limits::{Bucket, Change, Log, LogChange, Micros, Policy, StateRef, Under};
 
@@ -82,6 +83,8 @@ impl std::error::Error for OutOfMemory {}
 /// The keys of one core.
 pub struct Store {
     pub(crate) slots: Slots,
+    /// What the slots' indexes are made of.
+    pub(crate) tables: Tables,
     pub(crate) records: Records,
     pub(crate) grave: Grave,
     pub(crate) room: Room,
@@ -109,6 +112,7 @@ impl Store {
     pub fn new(config: StoreConfig) -> Store {
         Store {
             slots: Slots::new(),
+            tables: Tables::new(),
             records: Records::new(Hasher::new(config.hash_seed)),
             grave: Grave::new(),
             room: Room::new(config.memory_max_bytes, config.eviction, config.random_seed),
@@ -144,9 +148,9 @@ impl Store {
         let records = &self.records;
         let index = &self.slots.get(at.slot)?.index;
         // The first entry with the right tag is mostly the key's, and a probe that looks at no record is the quicker.
-        let id = match index.find(at.hash, |_| true)? {
+        let id = match index.find(at.hash, &self.tables, |_| true)? {
             first if records.is_of(first, key) => first,
-            _ => index.find(at.hash, |id| records.is_of(id, key))?,
+            _ => index.find(at.hash, &self.tables, |id| records.is_of(id, key))?,
         };
         if records.is_expired(id, now) {
             self.drop_record(at, id);
@@ -224,7 +228,7 @@ impl Store {
         let (policy, key) = (*policy, self.records.key(id.0).to_vec());
         let state = NewState::Words4(kind, bucket.pack_wide());
         let Some(wide) = self.records.create(Some(&policy), state, &key, true) else { return false };
-        self.slots.make(at.slot).index.replace(at.hash, id.0, wide);
+        self.slots.make(at.slot).index.replace(at.hash, id.0, wide, &mut self.tables);
         self.records.free(id.0);
         *id = RecordId(wide);
         true
@@ -294,7 +298,10 @@ impl Store {
             self.step_index(at, now);
         }
         let slot = self.slots.make(at.slot);
-        slot.index.insert(at.hash, id);
+        if !slot.index.insert(at.hash, id, &mut self.tables) {
+            self.records.free(id);
+            return None;
+        }
         slot.version += 1;
         self.stats.keys += 1;
         self.changes += 1;
@@ -307,7 +314,7 @@ impl Store {
         let begun = self.meter.begin();
         let index = &mut self.slots.make(at.slot).index;
         let mut records = RecordsAt { records: &mut self.records, now };
-        let step = index.make_room(at.hash, self.split_load, &mut records);
+        let step = index.make_room(at.hash, self.split_load, &mut self.tables, &mut records);
         self.index_bytes = self.index_bytes + step.bytes_after - step.bytes_before;
         self.stats.keys -= step.reaped as u64;
         self.stats.expired += step.reaped as u64;
@@ -339,7 +346,7 @@ impl Store {
     /// Takes a record out of the index and frees it. False if the index does not name it.
     pub(crate) fn drop_record(&mut self, at: Located, id: u32) -> bool {
         let Some(slot) = self.slots.get_mut(at.slot) else { return false };
-        let Some(step) = slot.index.remove(at.hash, id, &self.records) else { return false };
+        let Some(step) = slot.index.remove(at.hash, id, &mut self.tables) else { return false };
         self.index_bytes = self.index_bytes + step.bytes_after - step.bytes_before;
         self.records.free(id);
         self.stats.keys -= 1;
@@ -371,7 +378,7 @@ impl Store {
         let at = self.records.hasher.locate(self.records.key(id.0));
         let share = self.slots.get(at.slot).map_or(0, |slot| slot.index.share_bytes(at.hash));
         let body = self.records.body(id.0).map_or(0, |body| size_of::<Body>() + body.heap_bytes());
-        self.records.slab.block_words(id.0) * 8 + share + body
+        self.records.slab.block_words(id.0) * 8 + share as usize + body
     }
 
     /// Whether the record was made or changed since [`Store::clear_dirty`].

@@ -32,7 +32,7 @@ impl Store {
         let mut swept = Swept::default();
         let mut buried_work = 0;
         while buried_work < budget_records {
-            let Some(buried) = self.grave.bury_some(&mut self.records) else { break };
+            let Some(buried) = self.grave.bury_some(&mut self.records, &mut self.tables) else { break };
             self.index_bytes -= buried.index_bytes;
             buried_work += buried.work;
         }

@@ -61,9 +61,9 @@ impl Store {
     /// is a limit.
     #[inline]
     pub fn value(&self, id: RecordId) -> Option<(Value<'_>, Option<Micros>)> {
-        let (page, offset) = self.records.slab.page(id.0);
-        let value = match Header(page[offset]).kind() {
-            KIND_INTEGER => Value::Integer(page[offset + 1].cast_signed()),
+        let (region, offset) = self.records.slab.words(id.0);
+        let value = match Header(region[offset]).kind() {
+            KIND_INTEGER => Value::Integer(region[offset + 1].cast_signed()),
             KIND_BYTES => match self.records.body(id.0) {
                 Some(Body::Bytes(bytes)) => Value::Bytes(bytes),
                 _ => return None,
@@ -105,25 +105,25 @@ impl Store {
     /// Changes an integer in place. False, and nothing done, if the record holds anything else.
     #[inline]
     pub fn set_integer(&mut self, at: Located, id: RecordId, number: i64) -> bool {
-        let (page, offset) = self.records.slab.page_mut(id.0);
-        let header = Header(page[offset]);
+        let (region, offset) = self.records.slab.words_mut(id.0);
+        let header = Header(region[offset]);
         if header.kind() != KIND_INTEGER {
             return false;
         }
-        page[offset] = header.dirty().0;
-        page[offset + 1] = number.cast_unsigned();
+        region[offset] = header.dirty().0;
+        region[offset + 1] = number.cast_unsigned();
         self.touch(at);
         true
     }
 
     /// Says when a value expires; `None`: it lasts. False, and nothing done, if the record is a limit.
     pub fn set_expiry(&mut self, at: Located, id: RecordId, expires_at: Option<Micros>) -> bool {
-        let (page, offset) = self.records.slab.page_mut(id.0);
-        let header = Header(page[offset]);
+        let (region, offset) = self.records.slab.words_mut(id.0);
+        let header = Header(region[offset]);
         if !matches!(header.kind(), KIND_INTEGER | KIND_BYTES) {
             return false;
         }
-        page[offset] = header.dirty().0;
+        region[offset] = header.dirty().0;
         self.records.set_expiry_word(id.0, expiry_word(expires_at));
         self.touch(at);
         true
@@ -144,37 +144,37 @@ impl Store {
 impl Records {
     /// The body of a record that has one.
     pub fn body(&self, id: u32) -> Option<&Body> {
-        let (page, offset) = self.slab.page(id);
-        let has_body = matches!(Header(page[offset]).kind(), crate::record::KIND_LOG | KIND_BYTES);
-        has_body.then(|| self.bodies.get(page[offset + 1] as u32))
+        let (region, offset) = self.slab.words(id);
+        let has_body = matches!(Header(region[offset]).kind(), crate::record::KIND_LOG | KIND_BYTES);
+        has_body.then(|| self.bodies.get(region[offset + 1] as u32))
     }
 
     /// The first microsecond at which a value is gone. `None` if it lasts, or is none.
     #[inline]
     pub fn value_expires_at(&self, id: u32) -> Option<Micros> {
-        let (page, offset) = self.slab.page(id);
-        let is_value = matches!(Header(page[offset]).kind(), KIND_INTEGER | KIND_BYTES);
-        (is_value && page[offset + 2] != LASTS).then_some(page[offset + 2])
+        let (region, offset) = self.slab.words(id);
+        let is_value = matches!(Header(region[offset]).kind(), KIND_INTEGER | KIND_BYTES);
+        (is_value && region[offset + 2] != LASTS).then_some(region[offset + 2])
     }
 
     /// Whether a record, which must be a value, is kept until somebody removes it.
     pub fn value_lasts(&self, id: u32) -> bool {
-        let (page, offset) = self.slab.page(id);
-        page[offset + 2] == LASTS
+        let (region, offset) = self.slab.words(id);
+        region[offset + 2] == LASTS
     }
 
     /// Writes the word that says when a value expires.
     fn set_expiry_word(&mut self, id: u32, expiry: u64) {
         self.lasting -= u64::from(self.value_lasts(id));
         self.lasting += u64::from(expiry == LASTS);
-        let (page, offset) = self.slab.page_mut(id);
-        page[offset + 2] = expiry;
+        let (region, offset) = self.slab.words_mut(id);
+        region[offset + 2] = expiry;
     }
 
     /// Writes a value over a value, of whatever kind both are. False, and nothing done, over a limit.
     pub fn put_value(&mut self, id: u32, value: Value<'_>, expiry: u64) -> bool {
-        let (page, offset) = self.slab.page(id);
-        let (header, number) = (Header(page[offset]), page[offset + 1]);
+        let (region, offset) = self.slab.words(id);
+        let (header, number) = (Header(region[offset]), region[offset + 1]);
         let word = match (header.kind(), value) {
             (KIND_INTEGER, Value::Integer(integer)) => integer.cast_unsigned(),
             (KIND_INTEGER, Value::Bytes(bytes)) => {
@@ -198,9 +198,9 @@ impl Records {
             Value::Integer(_) => KIND_INTEGER,
             Value::Bytes(_) => KIND_BYTES,
         };
-        let (page, offset) = self.slab.page_mut(id);
-        page[offset] = header.with_kind(kind).0;
-        page[offset + 1] = word;
+        let (region, offset) = self.slab.words_mut(id);
+        region[offset] = header.with_kind(kind).0;
+        region[offset + 1] = word;
         self.set_expiry_word(id, expiry);
         true
     }

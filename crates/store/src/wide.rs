@@ -5,12 +5,14 @@
 //! The idea: a token that exists only where the CPU was found to have it all. Whoever holds it may have a piece of work
 //! compiled once more for such a CPU ([`Wide::run`]), and calls in it what needs it ([`Wide::crc16`]).
 //!
-//! Measured: without it, RL.SLIDE at pipeline 16 takes about a tenth more instructions (benches/instructions).
+//! Measured when it was made: without it RL.SLIDE at pipeline 16 took about a tenth more instructions.
 
 #![cfg_attr(
     target_arch = "x86_64",
     expect(unsafe_code, reason = "a function compiled for another CPU can be called in no other way")
 )]
+
+use ::wide::u32x8;
 
 /// A piece of work that is worth being compiled for newer CPUs too: a hot loop. A trait and no closure, as only of a
 /// method it can be said that it is always put in line, without which it would be compiled as everything else is.
@@ -22,6 +24,30 @@ pub trait Work {
     fn run(self) -> Self::Output;
 }
 
+/// How many numbers a CPU compares at once.
+pub trait Lanes: Copy {
+    /// A bit for each of `numbers` that is `wanted`, the first one lowest.
+    fn places(self, wanted: u32, numbers: &[u32; 8]) -> u32;
+}
+
+/// As many as the build's own CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Narrow;
+
+impl Lanes for Narrow {
+    #[inline(always)]
+    fn places(self, wanted: u32, numbers: &[u32; 8]) -> u32 {
+        u32x8::new(*numbers).simd_eq(u32x8::splat(wanted)).to_bitmask()
+    }
+}
+
+impl Lanes for Wide {
+    #[inline(always)]
+    fn places(self, wanted: u32, numbers: &[u32; 8]) -> u32 {
+        self.equal_of_eight(wanted, numbers)
+    }
+}
+
 #[cfg(not(target_arch = "x86_64"))]
 pub use other::Wide;
 #[cfg(target_arch = "x86_64")]
@@ -31,7 +57,8 @@ pub use x86::Wide;
 mod x86 {
     use std::arch::x86_64::{
         __m128i, _mm_clmulepi64_si128, _mm_cvtsi64_si128, _mm_cvtsi128_si64, _mm_extract_epi64, _mm_set_epi64x,
-        _mm_xor_si128,
+        _mm_xor_si128, _mm256_castsi256_ps, _mm256_cmpeq_epi32, _mm256_movemask_ps, _mm256_set_epi32,
+        _mm256_set1_epi32,
     };
 
     /// Proof that this CPU has AVX2, BMI1, BMI2 and carry-less multiplication.
@@ -57,6 +84,21 @@ mod x86 {
             // SAFETY: the token exists only where the CPU has what the function was compiled for.
             unsafe { crc16(first, second, third) }
         }
+
+        /// A bit for each of eight numbers that is `wanted`, the first one lowest.
+        #[inline(always)]
+        pub fn equal_of_eight(self, wanted: u32, numbers: &[u32; 8]) -> u32 {
+            // SAFETY: the token exists only where the CPU has what the function was compiled for.
+            unsafe { equal_of_eight(wanted, numbers.map(u32::cast_signed)) }
+        }
+    }
+
+    #[target_feature(enable = "avx2,bmi1,bmi2,pclmulqdq")]
+    #[inline]
+    fn equal_of_eight(wanted: u32, [a, b, c, d, e, f, g, h]: [i32; 8]) -> u32 {
+        let equal =
+            _mm256_cmpeq_epi32(_mm256_set_epi32(h, g, f, e, d, c, b, a), _mm256_set1_epi32(wanted.cast_signed()));
+        _mm256_movemask_ps(_mm256_castsi256_ps(equal)).cast_unsigned()
     }
 
     fn is_there() -> bool {
@@ -147,6 +189,11 @@ mod other {
 
         /// Never called.
         pub fn run<W: super::Work>(self, _work: W) -> W::Output {
+            match self {}
+        }
+
+        /// Never called.
+        pub fn equal_of_eight(self, _wanted: u32, _numbers: &[u32; 8]) -> u32 {
             match self {}
         }
 

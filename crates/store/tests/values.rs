@@ -275,7 +275,7 @@ fn limits_with_room_are_dropped_before_values() {
         let at = store.hasher().locate(key.as_bytes());
         store.put_value(at, key.as_bytes(), None, Value::Integer(number), None, START).unwrap();
     }
-    for number in 0..60_000 {
+    for number in 0..100_000 {
         let key = format!("limit{number}");
         let at = store.hasher().locate(key.as_bytes());
         let _ = store.charge(at, key.as_bytes(), &ask(), START);
