@@ -185,8 +185,8 @@ fn check_work(arguments: &Arguments) -> Result<Work, BenchError> {
 
 /// The limit of a run that does not name one. Where it would be used up, the run would measure something else than what
 /// was asked for: with --denied, which says itself what is denied; with --compare, where the faster server would deny
-/// more than the slower; and with one hot key, where all but the first calls would be denied. Checking every reply wants
-/// denials.
+/// more than the slower; and with one hot key, where all but the first calls would be denied. A run that checks every
+/// reply wants denials.
 fn default_limit(arguments: &Arguments, workload: Workload, window: Window) -> u64 {
     let is_compared = !arguments.output.compare.is_empty();
     let is_hot = arguments.keys == 1 && !arguments.verify;

@@ -17,8 +17,8 @@ use crate::format;
 
 /// What a setting means that nobody has typed.
 pub(crate) const KEYS_MEASURED: &str = "Keys measured: how many different keys stand in the calls that were rendered \
-    before the clock started, which the run goes through again and again. Where that is fewer than keys, not all of them \
-    fit into these calls, or some were not drawn.";
+    before the clock started, which the run goes through again and again. Where that is fewer than keys, not all of \
+    them fit into these calls, or some were not drawn.";
 
 /// The rows of a table of percentiles, where there were batches enough to know them.
 const PERCENTILES: [f64; 8] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0];
