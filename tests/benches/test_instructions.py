@@ -24,10 +24,12 @@ class BudgetCanBeLowered(UserWarning):
     """A call takes clearly less than its budget."""
 
 
-def judge(name: str, found: float, budget: float, allowance_percent: float) -> tuple[bool, str]:
-    """Whether a figure is within its budget, and what to say: nothing where it is near it."""
+def judge(name: str, found: float, budget: float, allowance_percent: float, bar: float) -> tuple[bool, str]:
+    """Whether a figure is within its budget and its bar, and what to say: nothing where it is near the budget."""
     part = allowance_percent / 100
     figure = f"RL.SLIDE takes {found:,.0f} user-space instructions a call at {name.replace('_', ' ')}"
+    if found > bar:
+        return False, f"{figure}: the bar is {bar:,}, whatever the budget allows"
     if found > budget * (1 + part):
         look = f"{SCRIPT.relative_to(ROOT)} --subjects tollgate --functions 20"
         return False, (
@@ -44,11 +46,29 @@ def judge(name: str, found: float, budget: float, allowance_percent: float) -> t
     [(1_031, False, "1,031"), (1_030, True, ""), (1_000, True, ""), (970, True, ""), (969, True, "can be lowered")],
 )
 def test_a_budget_is_kept_to_its_allowance(found, is_within, said):
-    within, text = judge("pipeline_16", found, 1_000, 3)
+    within, text = judge("pipeline_16", found, 1_000, 3, 1_100)
     assert within == is_within
     assert said in text and bool(said) == bool(text)
     if not within:
         assert "1,000" in text and "pipeline 16" in text and "--functions" in text
+
+
+@pytest.mark.parametrize(("found", "is_within"), [(1_020, True), (1_021, False), (1_031, False)])
+def test_no_allowance_reaches_over_a_bar(found, is_within):
+    within, text = judge("pipeline_16", found, 1_000, 3, 1_020)
+    assert within == is_within and ("the bar is 1,020" in text) != is_within
+
+
+def bars(script) -> dict[str, float]:
+    """The most that a call may take at all, by the names of the budgets."""
+    return {f"pipeline_{pipeline}": bar for (_, pipeline), bar in script("instructions").BARS.items()}
+
+
+def test_every_budget_is_within_its_bar(script):
+    budgets, limits = tomllib.loads(BUDGETS.read_text())["instructions_per_call"], bars(script)
+    assert limits == {"pipeline_16": 600, "pipeline_1": 3_000}
+    assert budgets.keys() == limits.keys()
+    assert all(budgets[name] <= limits[name] for name in limits)
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +86,12 @@ def figures(tmp_path_factory) -> dict[str, float]:
     }
 
 
-def test_a_call_takes_no_more_instructions_than_its_budget(figures):
+def test_a_call_takes_no_more_instructions_than_its_budget(figures, script):
     budgets = tomllib.loads(BUDGETS.read_text())
     assert figures.keys() == budgets["instructions_per_call"].keys()
+    limits = bars(script)
     verdicts = {
-        name: judge(name, figures[name], budget, budgets["allowance_percent"])
+        name: judge(name, figures[name], budget, budgets["allowance_percent"], limits[name])
         for name, budget in budgets["instructions_per_call"].items()
     }
     for within, text in verdicts.values():

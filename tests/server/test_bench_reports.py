@@ -13,7 +13,7 @@ import pytest
 
 from differential.target import RedisServer
 from server import browser
-from server.process import BINARY, Server, clean_environment, run_once
+from server.process import BINARY, ROOT, Server, clean_environment, run_once
 
 SHAPE = ["--connections", "4", "--pipeline", "8", "--keys", "500", "--warmup", "50ms"]
 SHORT = [*SHAPE, "--duration", "400ms"]
@@ -40,6 +40,21 @@ CONTRASTS = """
   }
   return faint;
 })()
+"""
+PERCENTILES = ["p50", "p75", "p90", "p95", "p99", "p99.9", "p99.99", "max"]
+ROWS = "[...document.querySelectorAll('#latency ~ .scroll tbody th')].map(cell => cell.textContent)"
+# Rows of the table beside a chart that are seen only by scrolling in it.
+HIDDEN_ROWS = """
+(() => {
+  const box = document.querySelector('#CHART ~ .scroll');
+  const edge = box.getBoundingClientRect().top + box.clientHeight + 1;
+  return [...box.querySelectorAll('tbody tr')].filter(row => row.getBoundingClientRect().bottom > edge)
+    .map(row => row.textContent);
+})()
+"""
+# Cells of settings that hang over the edge of their table's box.
+CUT_SETTINGS = """
+[...document.querySelectorAll('.words .scroll')].filter(box => box.scrollWidth > box.clientWidth).length
 """
 
 
@@ -71,8 +86,26 @@ def test_the_server_is_found_by_its_port(server):
     assert report["server_cpu_is_exact"] and report["server_cpu_ns_per_call"] > 0
     parts = report["server_user_ns_per_call"] + report["server_system_ns_per_call"]
     assert parts == pytest.approx(report["server_cpu_ns_per_call"], abs=0.01)
+    assert report["warnings"] == []
     given = json.loads(bench("--target", target(server), *SHORT, "--json", "--pid", str(os.getpid())))
     assert given["server_pid"] == os.getpid()
+    assert any(f"it is process {server.pid} that listens" in warning for warning in given["warnings"])
+
+
+def test_memory_per_key_is_that_of_keys_that_the_run_made(start):
+    server = start(2)
+    shape = ["--connections", "8", "--warmup", "0", "--requests", "1000", "--json"]
+
+    def report(*flags):
+        return json.loads(bench("--target", target(server), *shape, *flags))
+
+    for flags in [["--keys", "300000"], ["--workload", "ping"], ["--keys", "500", "--warm-keys"]]:
+        found = report(*flags)
+        assert found["server_rss_bytes"] > 0 and found["server_rss_bytes_per_key"] is None, flags
+    made = report("--keys", "300000", "--key-prefix", "new:", "--warm-keys")
+    assert made["server_keys_made"] == 300_000 and 40 < made["server_rss_bytes_per_key"] < 200
+    again = report("--keys", "300000", "--key-prefix", "new:", "--warm-keys")
+    assert again["server_rss_bytes_per_key"] is None, "the keys were there before"
 
 
 def test_a_unix_socket_is_found_too(start, tmp_path):
@@ -84,7 +117,7 @@ def test_a_unix_socket_is_found_too(start, tmp_path):
 
 def test_the_table_leads_with_the_server(server):
     table = bench("--target", target(server), *SHORT)
-    names = ["server CPU per call", "server memory per key", "calls per second", "batch latency", "denied", "errors"]
+    names = ["server CPU per call", "server memory  ", "calls per second", "batch latency", "denied", "errors"]
     places = [table.index(name) for name in names]
     assert places == sorted(places)
     assert re.search(r"batch latency +p50 +p90 +p99 +p99\.9 +p99\.99 +max\n( +[\d.]+ (ns|µs|ms|s)){6}\n", table)
@@ -95,6 +128,7 @@ def test_json_holds_the_curve_and_each_error(server):
         wire("SET text words")
     flags = ["--command", "INCR text", "--requests", "100", "--warmup", "0", "--json"]
     report = json.loads(bench("--target", target(server), *flags, code=1))
+    assert report["denied"] is None, "INCR does not say"
     assert report["errors_by_text"] == [{"text": "ERR value is not an integer or out of range", "count": 100}]
     curve = report["latency"]["percentiles"]
     assert curve == sorted(curve) and curve[0][0] == 0 and curve[-1] == [100.0, report["latency"]["max_us"]]
@@ -200,6 +234,7 @@ def test_tollgate_and_redis_are_compared_in_rounds(server, redis):
         assert [found[0], found[2], found[4]] == pytest.approx(expected), name
     with server.connect() as wire:
         assert wire("DBSIZE") >= 500, "every key was touched"
+    assert report["targets"][1]["denied_percent"] is None and report["warnings"] == []
     table = bench(*targets, *shape)
     assert re.search(r"^B to A +median +least", table, re.M) and "redis-server" in table
 
@@ -211,6 +246,39 @@ def test_the_server_that_cannot_be_compared_is_named(server):
     twice = ["--compare", closed] * 2
     for flags in [twice[:2], [*twice, "--target", closed], [*twice, "--pid", "1"], ["--rounds", "3"]]:
         assert run_once("bench", *flags).returncode == 2, flags
+
+
+def test_both_sides_of_a_comparison_admit_and_what_they_deny_is_said(server, redis):
+    targets = ["--compare", target(server), "--compare", f"redis://127.0.0.1:{redis.port}"]
+    shape = ["--workload", "slide", "--keys", "2", "--rounds", "1", "--connections", "2", "--warmup", "0", "--json"]
+    report = json.loads(bench(*targets, *shape, "--requests", "3000"))
+    assert [side["denied"] for side in report["targets"]] == [0, 0]
+    limited = json.loads(bench(*targets, *shape, "--requests", "3000", "--limit", "7", "--key-prefix", "few:"))
+    assert all(side["denied_percent"] > 90 for side in limited["targets"])
+
+
+def test_the_example_of_the_page_for_redis_users_runs(server, redis, tmp_path):
+    page = (ROOT / "docs" / "from-redis.md").read_text().partition("## Comparing with your own script")[2]
+    example = page.partition("```sh\n")[2].partition("```")[0]
+    for old, new in [("6379", server.port), ("6380", redis.port), ("tollgate bench", f"{BINARY} bench --json")]:
+        assert old in example
+        example = example.replace(old, str(new))
+    short = "--rounds 1 --keys 500 --duration 100ms --warmup 0"
+    done = subprocess.run(
+        ["bash", "-ec", f"{example.rstrip()} {short}"], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert [row["command"].split()[0] for row in report["rows"]] == ["RL.FIXED", "EVALSHA"]
+    assert [side["denied_percent"] for side in report["targets"]] == [0.0, 0.0]
+    assert (tmp_path / "compared.html").stat().st_size > 1_000
+
+
+def test_the_bench_has_a_version_and_names_the_cpus_there_are(server):
+    done = run_once("bench", "--version")
+    assert done.returncode == 0 and re.fullmatch(r"tollgate-bench [\d.]+\n", done.stdout), done.stdout
+    done = run_once("bench", "--target", target(server), "--cpu", "1023")
+    assert done.returncode == 2 and re.search(r"--cpu 1023 is none of the CPUs .*: \d", done.stderr), done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -225,6 +293,8 @@ def pages(tmp_path_factory, redis):
         strange = ["--command", f"ECHO '{planted}' {{key}}", "--requests", "2000", "--warmup", "0"]
         bench("--target", target(server), *SHAPE[:6], *strange, "--html", str(one), code=1)
         rivals = ["--compare", target(server), "--compare", f"redis://127.0.0.1:{redis.port}"]
+        # A third server, as settings of three need room.
+        rivals += ["--compare", target(server)]
         bench(*rivals, "--rounds", "3", "--command", "PING", *SHAPE, "--duration", "100ms", "--html", str(two))
         yield {"one": one, "two": two}
         assert server.stop() == 0
@@ -256,6 +326,7 @@ def test_the_page_in_a_browser(pages, chromium, name, width, scheme):
     for chart in charts:
         check_chart(chromium, chart)
     assert chromium.evaluate("document.documentElement.scrollWidth") <= width, "nothing hangs over the edge"
+    assert chromium.evaluate(CUT_SETTINGS) == 0, "no setting is out of sight"
     background = chromium.evaluate("getComputedStyle(document.body).backgroundColor")
     darkness = sum(map(int, re.findall(r"\d+", background)[:3])) / 3
     assert (darkness < 60) == (scheme == "dark"), background
@@ -279,8 +350,15 @@ def check_chart(chromium, chart: str) -> None:
     assert found["width"] > 200 and found["height"] > 200
     rows, points = len(found["cells"]), len(found["middles"])
     assert points == len(found["tips"]) and rows > 0
-    # Curves of several servers need not have the same last percentiles.
-    assert rows <= points <= rows * found["lines"], (rows, points, found["lines"])
+    if chart == "latency":
+        names = chromium.evaluate(ROWS)
+        assert names == [name for name in PERCENTILES if name in names] and {"p50", "p99", "max"} <= set(names)
+        # The table has the percentiles that people ask for, the curve others too.
+        assert rows <= points
+    else:
+        assert rows <= points <= rows * found["lines"], (rows, points, found["lines"])
+    hidden = chromium.evaluate(HIDDEN_ROWS.replace("CHART", chart))
+    assert chart != "latency" or hidden == [], f"rows below an inner edge: {hidden}"
     for left, top in found["middles"]:
         assert -1 <= left <= found["width"] + 1 and -1 <= top <= found["height"] + 1
     assert all(re.search(r": [\d.,]+", tip) for tip in found["tips"])

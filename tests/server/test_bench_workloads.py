@@ -87,6 +87,7 @@ def test_an_open_loop_keeps_its_rate_and_every_limit(real):
     holds(report, "slide")
     # 450 batches in the mean: five deviations of a Poisson process.
     assert abs(report["calls"] - 3600) < 5 * 8 * 450**0.5
+    assert report["rate_asked"] == 8000 and abs(report["rate_due"] - report["calls"] / 0.45) < 400
     assert report["calls_unsent"] == 0 and report["rate"] == 8000 and report["arrivals"] == "poisson"
 
 

@@ -22,26 +22,30 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t = Dialect::Auto, conflicts_with = "command")]
     pub(crate) dialect: Dialect,
 
-    /// Calls a workload admits in a window; a bucket's capacity [default: 100; 1000000000 with --denied]
+    /// Calls a workload admits in a window; a bucket's capacity [default: 100, and one that nobody reaches
+    /// with --denied, --compare or --keys 1]
     #[arg(long, value_name = "N", conflicts_with = "command")]
     pub(crate) limit: Option<u64>,
 
     /// The window of a workload's limit, in seconds or with a unit, such as 60 or 500ms; a bucket refills in it
-    #[arg(long, value_name = "SECONDS", default_value = "60", conflicts_with = "command")]
-    pub(crate) window: String,
+    /// [default: 60]
+    #[arg(long, value_name = "SECONDS", conflicts_with = "command")]
+    pub(crate) window: Option<String>,
 
     /// Share of the calls that are denied, 0 to 1: they go to keys of their own whose limit is spent beforehand
     #[arg(long, value_name = "SHARE", conflicts_with = "command")]
     pub(crate) denied: Option<f64>,
 
     /// A command of your own instead of a workload, quoted as in a shell; {key} is replaced by a key, {sha} by the
-    /// loaded script's SHA1
+    /// loaded script's SHA1. With --compare once for all servers, or once for each in their order. Of the replies to
+    /// EVAL, EVALSHA and FCALL, 0 or an array that begins with 0 counts as denied
     #[arg(long, conflicts_with = "workload")]
-    pub(crate) command: Option<String>,
+    pub(crate) command: Vec<String>,
 
-    /// A Lua script that is loaded with SCRIPT LOAD first; its SHA1 stands for {sha} in the command
+    /// A Lua script that is loaded with SCRIPT LOAD first; its SHA1 stands for {sha} in the command. With several
+    /// commands once for all that hold {sha}, or once for each of these in their order
     #[arg(long, value_name = "FILE")]
-    pub(crate) script: Option<PathBuf>,
+    pub(crate) script: Vec<PathBuf>,
 
     /// Threads of this client, among which the connections are dealt (1 to 256)
     #[arg(long, default_value_t = 1)]
@@ -63,9 +67,9 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t = KeyDistribution::Uniform)]
     pub(crate) key_distribution: KeyDistribution,
 
-    /// With zipf: the key of rank r is called in proportion to 1 / r to this power (0.01 to 10)
-    #[arg(long, default_value_t = 0.99, value_name = "S")]
-    pub(crate) zipf_exponent: f64,
+    /// With zipf: the key of rank r is called in proportion to 1 / r to this power (0.01 to 10) [default: 0.99]
+    #[arg(long, value_name = "S")]
+    pub(crate) zipf_exponent: Option<f64>,
 
     /// Length of a key in bytes: the prefix, then a number padded with zeros
     #[arg(long, default_value_t = 24)]
@@ -121,7 +125,7 @@ pub struct Arguments {
     #[arg(long)]
     pub(crate) pid: Option<u32>,
 
-    /// Run this client on one CPU only, or each thread on one of its own: 1,2
+    /// Run this client on one CPU only, or each thread on one of its own: 0,1
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub(crate) cpu: Vec<usize>,
 
@@ -165,7 +169,7 @@ impl Arrivals {
     }
 }
 
-/// Reads `5s`, `500ms`, `20us`, `2m` or a plain number of seconds; whole numbers only.
+/// Reads `5s`, `500ms`, `20us`, `2m`, `1h`, `1d` or a plain number of seconds; whole numbers only.
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits_end = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(digits_end);
@@ -176,7 +180,9 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
         "ms" => 1_000,
         "s" | "" => 1_000_000,
         "m" => 60_000_000,
-        _ => return Err(format!("unknown unit {unit:?}: use us, ms, s or m")),
+        "h" => 3_600_000_000,
+        "d" => 86_400_000_000,
+        _ => return Err(format!("unknown unit {unit:?}: use us, ms, s, m, h or d")),
     };
     count.checked_mul(unit_micros).map(Duration::from_micros).ok_or_else(|| "too long".to_owned())
 }
@@ -187,12 +193,20 @@ mod tests {
 
     #[test]
     fn durations_are_whole_numbers_with_a_unit() {
-        let good =
-            [("5s", 5_000_000), ("500ms", 500_000), ("20us", 20), ("2m", 120_000_000), ("3", 3_000_000), ("0", 0)];
+        let good = [
+            ("5s", 5_000_000),
+            ("500ms", 500_000),
+            ("20us", 20),
+            ("2m", 120_000_000),
+            ("1h", 3_600_000_000),
+            ("2d", 172_800_000_000),
+            ("3", 3_000_000),
+            ("0", 0),
+        ];
         for (text, micros) in good {
             assert_eq!(parse_duration(text), Ok(Duration::from_micros(micros)), "{text}");
         }
-        for text in ["", "s", "-1s", "1.5s", "5 s", "5h", "99999999999999999999s", "18446744073709551615m"] {
+        for text in ["", "s", "-1s", "1.5s", "5 s", "5w", "99999999999999999999s", "18446744073709551615m"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
     }

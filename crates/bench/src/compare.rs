@@ -16,6 +16,8 @@ use crate::plan::Plan;
 use crate::process::{self, Sighting};
 use crate::report::{Machine, Report};
 use crate::run;
+use crate::template::SHA_HOLE;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Short names of the servers, in the order in which they were given. More are no comparison any more.
@@ -40,6 +42,8 @@ struct Rival {
     letter: &'static str,
     plan: Plan,
     sighting: Sighting,
+    /// What making the keys took.
+    touched: Option<Report>,
     /// One report a round.
     reports: Vec<Report>,
     /// In which place of its round each report was made, from 0.
@@ -64,10 +68,11 @@ impl Comparison {
             return refuse("--verify needs keys that nobody has called: it does not go with --compare".to_owned());
         }
         let mut rivals = Vec::with_capacity(targets.len());
-        for (target, letter) in targets.iter().zip(LETTERS) {
-            let plan = Plan::check(Arguments { target: target.clone(), ..arguments.clone() })?;
+        let works = works(arguments)?;
+        for ((target, letter), (command, script)) in targets.iter().zip(LETTERS).zip(works) {
+            let plan = Plan::check(Arguments { target: target.clone(), command, script, ..arguments.clone() })?;
             let sighting = Sighting::Unseen { reason: String::new() };
-            rivals.push(Rival { letter, plan, sighting, reports: Vec::new(), turns: Vec::new() });
+            rivals.push(Rival { letter, plan, sighting, touched: None, reports: Vec::new(), turns: Vec::new() });
         }
         Ok(Comparison { rivals, rounds, full: None })
     }
@@ -94,6 +99,40 @@ impl Comparison {
     }
 }
 
+/// A server's own command and script; either may be none.
+type Own = (Vec<String>, Vec<PathBuf>);
+
+/// Deals the commands among the servers, one for all or one each, and the scripts among the commands that name one.
+fn works(arguments: &Arguments) -> Result<Vec<Own>, BenchError> {
+    let servers = arguments.output.compare.len();
+    let commands = dealt("--command", &arguments.command, servers, "the servers")?;
+    let names_script = |command: &Option<String>| command.as_ref().is_some_and(|line| line.contains(SHA_HOLE));
+    let calling = commands.iter().filter(|command| names_script(command)).count();
+    if calling == 0 {
+        // Nothing names it: each plan says what it makes of it.
+        return Ok(commands.into_iter().map(|own| (own.into_iter().collect(), arguments.script.clone())).collect());
+    }
+    let mut scripts = dealt("--script", &arguments.script, calling, "the commands with {sha}")?.into_iter();
+    let with_script = |command: Option<String>| {
+        let script = if names_script(&command) { scripts.next().flatten() } else { None };
+        (command.into_iter().collect(), script.into_iter().collect())
+    };
+    Ok(commands.into_iter().map(with_script).collect())
+}
+
+/// What was given for each of `places`: nothing, one for all, or one each.
+fn dealt<Value: Clone>(flag: &str, given: &[Value], places: usize, of: &str) -> Result<Vec<Option<Value>>, BenchError> {
+    match given {
+        [] => Ok(vec![None; places]),
+        [one] => Ok(vec![Some(one.clone()); places]),
+        several if several.len() == places => Ok(several.iter().cloned().map(Some).collect()),
+        several => {
+            let text = format!("{flag} was given {} times: give one for all of {of}, or {places}", several.len());
+            Err(BenchError::Arguments(text))
+        }
+    }
+}
+
 impl Rival {
     fn prepare(&mut self, live: Option<&Live>) -> Result<(), BenchError> {
         self.sighting = process::sight(None, &self.plan.target);
@@ -103,7 +142,7 @@ impl Rival {
         }
         self.plan.warm_keys = true;
         let touching = Plan { limit: Limit::Calls(0), warmup: Duration::ZERO, ..self.plan.clone() };
-        run::run(&touching, live).map_err(|error| self.stopped("touching the keys", error))?;
+        self.touched = Some(run::run(&touching, live).map_err(|error| self.stopped("touching the keys", error))?);
         self.plan.warm_keys = false;
         Ok(())
     }
@@ -115,6 +154,9 @@ impl Rival {
         }
         let mut report = run::run(&self.plan, live).map_err(|error| self.stopped(&stage, error))?;
         report.tell_server(&self.sighting);
+        if let Some(touched) = &self.touched {
+            report.take_memory_per_key(touched);
+        }
         self.reports.push(report);
         self.turns.push(turn);
         Ok(())

@@ -6,7 +6,7 @@ use crate::live::Live;
 use crate::ring::{Rendered, Ring};
 use crate::schedule::{Pace, Schedule};
 use crate::verify::Recorder;
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::thread;
@@ -142,7 +142,14 @@ pub(crate) fn pin(cpu: usize) -> Result<(), BenchError> {
     }
     let mut set = CpuSet::new();
     set.set(cpu);
-    sched_setaffinity(None, &set).map_err(|error| BenchError::System { what: "--cpu", source: error.into() })
+    sched_setaffinity(None, &set).map_err(|_| BenchError::Arguments(format!("--cpu {cpu} is none of {}", own_cpus())))
+}
+
+/// The CPUs that this thread may use, in words.
+fn own_cpus() -> String {
+    let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+    let own: Vec<String> = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).map(|cpu| cpu.to_string()).collect();
+    format!("the CPUs that this program may use: {}", own.join(", "))
 }
 
 /// CPU time of this thread.

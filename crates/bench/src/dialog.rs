@@ -89,6 +89,14 @@ impl Dialog {
         }
     }
 
+    /// How many keys the server holds; none if it does not say.
+    pub(crate) fn key_count(&mut self) -> Result<Option<u64>, BenchError> {
+        match self.exchange(&["DBSIZE"])? {
+            Reply::Text(text) => Ok(text.parse().ok()),
+            _ => Ok(None),
+        }
+    }
+
     /// Loads a script and returns its SHA1.
     pub(crate) fn load_script(&mut self, text: &str) -> Result<String, BenchError> {
         self.text(&["SCRIPT", "LOAD", text], "SCRIPT LOAD")

@@ -90,6 +90,9 @@ impl Driver {
             self.wait(&mut events, busy)?;
             for event in &events {
                 let place = event.token().0;
+                if self.repair.is_lost(place) {
+                    continue;
+                }
                 let Some(connection) = self.connections.get_mut(place) else { continue };
                 let Some(ring) = ring_for(rings, connection) else { continue };
                 if event.is_writable()

@@ -9,6 +9,9 @@ const TEXTS_MAX: usize = 16;
 /// Errors whose text names a place: the same trouble has another text for each key.
 const PLACED: [&str; 2] = ["MOVED", "ASK"];
 
+/// Where an unknown command's text goes on with the arguments, of which one is the key.
+const ARGUMENTS: &str = ", with args beginning with:";
+
 /// Error texts and their counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ErrorTexts {
@@ -26,7 +29,12 @@ impl ErrorTexts {
         }
         let text = String::from_utf8_lossy(text);
         let code = text.split(' ').next().unwrap_or_default();
-        self.add(if PLACED.contains(&code) { code } else { &text }, 1);
+        let common = match text.split_once(ARGUMENTS) {
+            _ if PLACED.contains(&code) => code,
+            Some((common, _)) => common,
+            None => &text,
+        };
+        self.add(common, 1);
     }
 
     /// Adds what another thread counted.
@@ -81,6 +89,8 @@ mod tests {
         check(&counted(&[]), &[]);
         check(&counted(&["ERR a", "BUSY b", "ERR a"]), &[("ERR a", 2), ("BUSY b", 1)]);
         check(&counted(&["BUSY b", "ERR a"]), &[("BUSY b", 1), ("ERR a", 1)]);
+        let unknown = |key| format!("ERR unknown command 'X', with args beginning with: '{key}' '1' ");
+        check(&counted(&[&unknown(1), &unknown(2), "ERR x"]), &[("ERR unknown command 'X'", 2), ("ERR x", 1)]);
         check(&counted(&["MOVED 1 h:1", "MOVED 2 h:1", "ASK 3 h:2"]), &[("MOVED", 2), ("ASK", 1)]);
     }
 

@@ -15,6 +15,17 @@ pub(crate) fn count(value: u64) -> String {
     text
 }
 
+/// A figure as `shown` shows it, or a dash where there is none.
+pub(crate) fn or_dash(figure: Option<f64>, shown: impl FnOnce(f64) -> String) -> String {
+    figure.map_or_else(|| "–".to_owned(), shown)
+}
+
+/// `1 round`, `2 rounds`.
+pub(crate) fn counted(number: usize, thing: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{ending}")
+}
+
 /// A number of any size in three or four characters and a letter: `950`, `12.3k`, `1.23M`.
 pub(crate) fn short(value: f64) -> String {
     for (unit, letter) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
@@ -112,6 +123,10 @@ mod tests {
             (round_value("1.50M"), "1.5M"),
             (round_value("200 µs"), "200 µs"),
             (round_value("max"), "max"),
+            (or_dash(None, nanos), "–"),
+            (or_dash(Some(1_500.0), nanos), "1.50 µs"),
+            (counted(1, "round"), "1 round"),
+            (counted(7, "round"), "7 rounds"),
             (rough(Duration::from_millis(7_400)), "7 s"),
             (rough(Duration::from_secs(125)), "2 min 05 s"),
         ];

@@ -25,12 +25,12 @@ pub(crate) struct Interval {
     pub(crate) to_seconds: f64,
     /// Calls answered, a second.
     pub(crate) calls_per_second: f64,
-    /// Median latency; 0 if none is known. In joined intervals the larger.
-    pub(crate) p50_us: f64,
+    /// Median latency; none if no batch ended. In joined intervals the larger.
+    pub(crate) p50_us: Option<f64>,
     /// The same for 99 % of the calls.
-    pub(crate) p99_us: f64,
+    pub(crate) p99_us: Option<f64>,
     /// The same for 99.9 % of the calls.
-    pub(crate) p999_us: f64,
+    pub(crate) p999_us: Option<f64>,
 }
 
 /// Intervals as they fill.
@@ -48,7 +48,7 @@ pub(crate) struct Intervals {
 #[derive(Debug, Clone, Copy, Default)]
 struct Filled {
     calls: f64,
-    /// p50, p99 and p99.9 in microseconds.
+    /// p50, p99 and p99.9 in microseconds; 0 if no batch ended.
     latencies_us: [f64; 3],
 }
 
@@ -168,7 +168,7 @@ impl Intervals {
 impl Filled {
     fn between(self, from_seconds: f64, to_seconds: f64) -> Interval {
         let seconds = to_seconds - from_seconds;
-        let [p50_us, p99_us, p999_us] = self.latencies_us;
+        let [p50_us, p99_us, p999_us] = self.latencies_us.map(|micros| (micros > 0.0).then_some(micros));
         let calls_per_second = if seconds > 0.0 { (self.calls / seconds).round() } else { 0.0 };
         Interval { from_seconds, to_seconds, calls_per_second, p50_us, p99_us, p999_us }
     }
@@ -236,7 +236,8 @@ mod tests {
         for (micros, from, until) in portions {
             intervals.add(1, &of_micros(&[micros]), Duration::from_millis(from), Duration::from_millis(until));
         }
-        let worst: Vec<u64> = intervals.finish().iter().map(|interval| interval.p999_us.round() as u64).collect();
+        let worst: Vec<u64> =
+            intervals.finish().iter().map(|interval| interval.p999_us.unwrap().round() as u64).collect();
         assert_eq!(worst, [70, 40, 60]);
     }
 
@@ -251,7 +252,7 @@ mod tests {
         let finished = intervals.finish();
         assert!(finished.len() <= INTERVALS_MAX && finished.len() >= INTERVALS_MAX / 2, "{}", finished.len());
         assert!(finished.iter().all(|interval| (interval.calls_per_second - 1_000.0).abs() < 1.0));
-        let stalls: Vec<&Interval> = finished.iter().filter(|interval| interval.p999_us > 100.0).collect();
+        let stalls: Vec<&Interval> = finished.iter().filter(|interval| interval.p999_us.unwrap() > 100.0).collect();
         assert_eq!(stalls.len(), 1);
         assert!(stalls[0].from_seconds <= 77.5 && stalls[0].to_seconds > 77.5, "{stalls:?}");
     }

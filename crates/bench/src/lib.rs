@@ -23,6 +23,7 @@ mod drive;
 mod error;
 mod errors;
 mod format;
+mod growth;
 mod intervals;
 mod keys;
 mod latency;

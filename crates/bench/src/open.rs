@@ -53,7 +53,7 @@ pub(crate) struct Punctuality {
 }
 
 impl Punctuality {
-    fn new() -> Result<Punctuality, BenchError> {
+    pub(crate) fn new() -> Result<Punctuality, BenchError> {
         let late_nanos = new_histogram()?;
         Ok(Punctuality { late_nanos, calls_due: 0, calls_unsent: 0, scheduled: Duration::ZERO })
     }
@@ -195,6 +195,9 @@ impl Driver {
         event: &mio::event::Event,
     ) -> Result<Option<Instant>, BenchError> {
         let place = event.token().0;
+        if self.repair.is_lost(place) {
+            return Ok(None);
+        }
         let Some(connection) = self.connections.get_mut(place) else { return Ok(None) };
         let Some(ring) = ring_for(rings, connection) else { return Ok(None) };
         let sent = if event.is_writable() { connection.send(ring) } else { Ok(()) };

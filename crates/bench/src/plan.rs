@@ -10,6 +10,7 @@ use crate::sequence::Draw;
 use crate::target::Target;
 use crate::workload::{Dialect, Terms, Workload};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tollgate_limits::Window;
 
 /// More connections than this would need other socket limits on both sides.
 const CONNECTIONS_MAX: usize = 10_000;
@@ -37,8 +38,15 @@ const DEFAULT_DURATION: Duration = Duration::from_secs(5);
 
 const DEFAULT_LIMIT: u64 = 100;
 
-/// With denied calls beside them, the others must not be denied: a limit that nobody reaches.
+const DEFAULT_WINDOW: &str = "60";
+
+const DEFAULT_ZIPF_EXPONENT: f64 = 0.99;
+
+/// A limit that nobody reaches, for calls that must not be denied.
 const UNREACHED_LIMIT: u64 = 1_000_000_000;
+
+/// A bucket refills no faster than 10^9 a second.
+const BUCKET_UNITS_PER_MICRO: u64 = 1_000;
 
 /// The largest limit that RL.LOG takes unless its server is told otherwise.
 const UNREACHED_LOG_LIMIT: u64 = 100_000;
@@ -50,6 +58,16 @@ pub(crate) enum Work {
     Command { line: String, script: Option<String> },
     /// A workload, in the dialect that the server turns out to speak.
     Workload { workload: Workload, dialect: Dialect, terms: Terms },
+}
+
+impl Work {
+    /// Whether calls have a key.
+    fn has_key(&self) -> bool {
+        match self {
+            Work::Command { line, .. } => line.contains("{key}"),
+            Work::Workload { workload, .. } => *workload != Workload::Ping,
+        }
+    }
 }
 
 /// Everything a run needs to know, in range and consistent.
@@ -100,6 +118,9 @@ impl Plan {
         let work = check_work(&arguments)?;
         let verify = check_verify(&arguments, &work)?;
         let draw = check_draw(&arguments, &work)?;
+        if arguments.warm_keys && !work.has_key() {
+            return Err(BenchError::Arguments("--warm-keys: the calls have no key".into()));
+        }
         let limit = match (arguments.requests, arguments.duration) {
             (Some(calls), _) => Limit::Calls(calls),
             (None, duration) => Limit::Time(duration.unwrap_or(DEFAULT_DURATION)),
@@ -134,29 +155,60 @@ impl Plan {
 }
 
 fn check_work(arguments: &Arguments) -> Result<Work, BenchError> {
-    if let Some(line) = &arguments.command {
-        let script = arguments.script.as_ref().map(|path| {
+    if let Some(line) = one_of("--command", &arguments.command)? {
+        let script = one_of("--script", &arguments.script)?.map(|path| {
             std::fs::read_to_string(path).map_err(|source| BenchError::File { path: path.clone(), source })
         });
         return Ok(Work::Command { line: line.clone(), script: script.transpose()? });
     }
-    if arguments.script.is_some() {
+    if !arguments.script.is_empty() {
         return Err(BenchError::Arguments("--script needs the --command that calls it".into()));
     }
     let workload = arguments.workload.unwrap_or(Workload::Slide);
-    let unreached = if workload == Workload::Log { UNREACHED_LOG_LIMIT } else { UNREACHED_LIMIT };
-    let default = if arguments.denied.is_some() { unreached } else { DEFAULT_LIMIT };
-    let limit = arguments.limit.unwrap_or(default);
-    in_range("--limit", limit, 1, tollgate_limits::AMOUNT_MAX)?;
-    let window = tollgate_limits::parse_window(arguments.window.as_bytes()).map_err(|_| {
-        let window = &arguments.window;
+    let limits = [("--limit", arguments.limit.is_some()), ("--window", arguments.window.is_some())];
+    if let Some((flag, _)) = limits.iter().find(|(_, is_given)| *is_given && !workload.row().limits) {
+        let name = workload.row().name;
+        return Err(BenchError::Arguments(format!("{flag}: the workload {name} limits nothing")));
+    }
+    let window = arguments.window.as_deref().unwrap_or(DEFAULT_WINDOW);
+    let window = tollgate_limits::parse_window(window.as_bytes()).map_err(|_| {
         BenchError::Arguments(format!("--window {window:?} is no time from 1ms to 3650d, such as 60, 0.5 or 500ms"))
     })?;
+    let limit = arguments.limit.unwrap_or_else(|| default_limit(arguments, workload, window));
+    in_range("--limit", limit, 1, tollgate_limits::AMOUNT_MAX)?;
     let terms = Terms { limit, window };
     for rule in workload.row().rules {
         terms.policy(*rule)?;
     }
     Ok(Work::Workload { workload, dialect: arguments.dialect, terms })
+}
+
+/// The limit of a run that does not name one. Where it would be used up, the run would measure something else than what
+/// was asked for: with --denied, which says itself what is denied; with --compare, where the faster server would deny
+/// more than the slower; and with one hot key, where all but the first calls would be denied. A run that checks every
+/// reply wants denials.
+fn default_limit(arguments: &Arguments, workload: Workload, window: Window) -> u64 {
+    let is_compared = !arguments.output.compare.is_empty();
+    let is_hot = arguments.keys == 1 && !arguments.verify;
+    if arguments.denied.is_none() && !is_compared && !is_hot {
+        return DEFAULT_LIMIT;
+    }
+    match workload {
+        Workload::Log => UNREACHED_LOG_LIMIT,
+        _ => UNREACHED_LIMIT.min(window.micros().saturating_mul(BUCKET_UNITS_PER_MICRO)),
+    }
+}
+
+/// What was given once at most; an error if it was given several times.
+fn one_of<'a, Value>(flag: &str, values: &'a [Value]) -> Result<Option<&'a Value>, BenchError> {
+    match values {
+        [] => Ok(None),
+        [value] => Ok(Some(value)),
+        several => {
+            let text = format!("{flag} was given {} times: only --compare takes one for each server", several.len());
+            Err(BenchError::Arguments(text))
+        }
+    }
 }
 
 fn check_verify(arguments: &Arguments, work: &Work) -> Result<Option<u64>, BenchError> {
@@ -176,7 +228,12 @@ fn check_verify(arguments: &Arguments, work: &Work) -> Result<Option<u64>, Bench
 }
 
 fn check_draw(arguments: &Arguments, work: &Work) -> Result<Draw, BenchError> {
-    in_range("--zipf-exponent", arguments.zipf_exponent, 0.01, 10.0)?;
+    let is_zipf = arguments.key_distribution == KeyDistribution::Zipf;
+    if arguments.zipf_exponent.is_some() && !is_zipf {
+        return Err(BenchError::Arguments("--zipf-exponent needs --key-distribution zipf".into()));
+    }
+    let exponent = arguments.zipf_exponent.unwrap_or(DEFAULT_ZIPF_EXPONENT);
+    in_range("--zipf-exponent", exponent, 0.01, 10.0)?;
     if let Some(share) = arguments.denied {
         in_range("--denied", share, 0.0, 1.0)?;
         if let Work::Workload { workload, .. } = work
@@ -186,8 +243,7 @@ fn check_draw(arguments: &Arguments, work: &Work) -> Result<Draw, BenchError> {
             return Err(BenchError::Arguments(format!("--denied: the workload {name} denies nothing")));
         }
     }
-    let zipf = (arguments.key_distribution == KeyDistribution::Zipf).then_some(arguments.zipf_exponent);
-    Ok(Draw { keys: arguments.keys, zipf, denied: arguments.denied, seed: arguments.seed })
+    Ok(Draw { keys: arguments.keys, zipf: is_zipf.then_some(exponent), denied: arguments.denied, seed: arguments.seed })
 }
 
 fn check_pace(arguments: &Arguments) -> Result<Option<Pace>, BenchError> {

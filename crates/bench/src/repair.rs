@@ -70,7 +70,12 @@ impl Repair {
         if !self.reconnects || !is_mendable {
             return Err(error);
         }
-        let batches = connection.give_up(ring, &error.to_string(), counter)?;
+        // What the server said before is counted as an error of its own.
+        let text = match error {
+            BenchError::Closed { .. } => BenchError::Closed { said: None }.to_string(),
+            other => other.to_string(),
+        };
+        let batches = connection.give_up(ring, &text, counter)?;
         match self.lost.iter_mut().find(|(other, _)| *other == place) {
             Some((_, was_busy)) => *was_busy |= batches > 0,
             None => self.lost.push((place, batches > 0)),
@@ -83,6 +88,12 @@ impl Repair {
     #[inline]
     pub(crate) fn is_needed(&self) -> bool {
         !self.lost.is_empty()
+    }
+
+    /// Whether this connection is lost: what its old socket still brings belongs to calls that were given up.
+    #[inline]
+    pub(crate) fn is_lost(&self, place: usize) -> bool {
+        self.lost.iter().any(|(other, _)| *other == place)
     }
 
     /// How long to wait for events at most while a connection is lost.

@@ -9,7 +9,7 @@ mod machine;
 mod rerun;
 mod table;
 
-pub(crate) use html::{Axis, Chart, Line, Page, Tile, latency_chart};
+pub(crate) use html::{Axis, Chart, KEYS_MEASURED, Line, Page, Tile, latency_chart};
 pub(crate) use latency::Latency;
 pub(crate) use machine::Machine;
 pub(crate) use rerun::command_line;
@@ -17,6 +17,7 @@ pub(crate) use table::{align, rows_to_text};
 
 use crate::drive::Phase;
 use crate::errors::ErrorTexts;
+use crate::growth::Growth;
 use crate::intervals::Interval;
 use crate::process::{CpuUse, Sighting};
 use crate::punctual::ScheduleReport;
@@ -67,6 +68,8 @@ pub(crate) struct Setting {
 pub(crate) struct ServerUse {
     pub(crate) cpu: CpuUse,
     pub(crate) rss_bytes: u64,
+    /// What touching the keys added, where it is known.
+    pub(crate) growth: Option<Growth>,
 }
 
 /// The report. The names of its fields are stable: scripts read them.
@@ -80,12 +83,13 @@ pub(crate) struct Report {
     first_error: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "texts_and_counts")]
     errors_by_text: Vec<(String, u64)>,
-    pub(crate) denied: u64,
+    /// None if no reply said whether its call was denied.
+    pub(crate) denied: Option<u64>,
     pub(crate) unexpected_replies: u64,
-    /// Latency of a whole batch, from its sending to its last reply.
-    pub(crate) p50_us: f64,
-    pub(crate) p99_us: f64,
-    pub(crate) p999_us: f64,
+    /// Latency of a whole batch, from its sending to its last reply; none of no batch.
+    pub(crate) p50_us: Option<f64>,
+    pub(crate) p99_us: Option<f64>,
+    pub(crate) p999_us: Option<f64>,
     pub(crate) latency: Latency,
     /// Share of the run that this client's thread spent on a CPU: near 100 the client was the bottleneck.
     client_busy_percent: f64,
@@ -114,7 +118,10 @@ pub(crate) struct ServerReport {
     pub(crate) server_system_ns_per_call: f64,
     server_busy_percent: f64,
     server_rss_bytes: u64,
-    pub(crate) server_rss_bytes_per_key: f64,
+    /// What the process grew by while every key was called once, for each key that came; none where that is not known.
+    pub(crate) server_rss_bytes_per_key: Option<f64>,
+    /// Keys that came meanwhile.
+    server_keys_made: Option<u64>,
 }
 
 /// Which process the server's figures are of, or why there are none.
@@ -126,6 +133,9 @@ struct Seen {
     server_process: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     server_unseen: Option<String>,
+    /// The process that listens at the target, where --pid named another.
+    #[serde(skip)]
+    listener: Option<u32>,
 }
 
 /// What spoils a figure.
@@ -143,6 +153,8 @@ pub(crate) enum Warning {
     ClockTicks,
     /// Replies do not look like one another.
     OtherShapes,
+    /// The process that was looked at does not listen at the target.
+    OtherProcess,
 }
 
 /// What a report in a file holds besides: it will be read without the terminal and the machine beside it.
@@ -167,7 +179,8 @@ impl Report {
             server_system_ns_per_call: nanos_per_call(server.cpu.system),
             server_busy_percent: percent_of_run(server.cpu.total()),
             server_rss_bytes: server.rss_bytes,
-            server_rss_bytes_per_key: ratio(float(server.rss_bytes), f64::from(setting.keys)),
+            server_rss_bytes_per_key: server.growth.map(|growth| ratio(float(growth.bytes), float(growth.keys))),
+            server_keys_made: server.growth.map(|growth| growth.keys),
         });
         let latency = Latency::new(phase.batch_nanos.clone());
         Report {
@@ -177,7 +190,7 @@ impl Report {
             errors: phase.tally.errors,
             first_error: phase.tally.first_error.clone(),
             errors_by_text: ErrorTexts::by_count(&phase.tally.error_texts),
-            denied: phase.tally.denied,
+            denied: (phase.tally.telling > 0).then_some(phase.tally.denied),
             unexpected_replies: phase.tally.unexpected,
             p50_us: latency.percentile_us(50.0),
             p99_us: latency.percentile_us(99.0),
@@ -186,8 +199,9 @@ impl Report {
             client_busy_percent: percent_of_run(client_cpu),
             server,
             seen: Seen::default(),
+            schedule: (setting.rate.zip(phase.punctuality.as_ref()))
+                .map(|(rate, punctuality)| ScheduleReport::new(rate, punctuality, phase)),
             setting,
-            schedule: phase.punctuality.as_ref().map(|punctuality| ScheduleReport::new(punctuality, phase)),
             verify: None,
             full: None,
         }
@@ -196,11 +210,27 @@ impl Report {
     /// Says which process the server's figures are of, or why there are none.
     pub(crate) fn tell_server(&mut self, sighting: &Sighting) {
         self.seen = match sighting {
-            Sighting::Seen { pid, name } => {
-                Seen { server_pid: Some(*pid), server_process: Some(name.clone()), server_unseen: None }
-            }
+            Sighting::Seen { pid, name, listener } => Seen {
+                server_pid: Some(*pid),
+                server_process: Some(name.clone()),
+                server_unseen: None,
+                listener: *listener,
+            },
             Sighting::Unseen { reason } => Seen { server_unseen: Some(reason.clone()), ..Seen::default() },
         };
+    }
+
+    /// Takes what a key takes of the server's memory over from a run that made the keys.
+    pub(crate) fn take_memory_per_key(&mut self, made: &Report) {
+        if let (Some(own), Some(made)) = (&mut self.server, &made.server) {
+            own.server_rss_bytes_per_key = made.server_rss_bytes_per_key;
+            own.server_keys_made = made.server_keys_made;
+        }
+    }
+
+    /// The share of denied calls in percent, 0 to 100; none if the replies do not tell.
+    pub(crate) fn denied_percent(&self) -> Option<f64> {
+        self.denied.map(|denied| ratio(float(denied) * 100.0, float(self.calls)))
     }
 
     /// Adds what a report in a file holds besides the figures.
@@ -233,9 +263,15 @@ impl Report {
         self.errors == 0 && self.unexpected_replies == 0 && is_verified
     }
 
-    /// One JSON object on one line.
+    /// One JSON object on one line: the fields, and the warnings.
     pub(crate) fn to_json(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string(self)
+        #[derive(Serialize)]
+        struct Whole<'a> {
+            #[serde(flatten)]
+            report: &'a Report,
+            warnings: Vec<String>,
+        }
+        serde_json::to_string(&Whole { report: self, warnings: self.warnings() })
     }
 
     /// What a reader must know before trusting a figure, in sentences.
@@ -264,6 +300,13 @@ impl Report {
         if self.server.as_ref().is_some_and(|server| !server.server_cpu_is_exact) {
             let text = "The server's CPU time is counted in clock ticks: short runs are not exact.".to_owned();
             warnings.push((Warning::ClockTicks, text));
+        }
+        if let (Some(pid), Some(listener)) = (self.seen.server_pid, self.seen.listener) {
+            let text = format!(
+                "The server's figures are those of process {pid}, as --pid says, but it is process {listener} that \
+                 listens at the target."
+            );
+            warnings.push((Warning::OtherProcess, text));
         }
         if self.unexpected_replies > 0 {
             let text = format!("{} replies are of another shape than the first reply.", self.unexpected_replies);

@@ -5,6 +5,7 @@ use crate::crew::{self, Crew, Orders};
 use crate::dialog::Dialog;
 use crate::drive::{Driver, Limit, Phase, token};
 use crate::error::BenchError;
+use crate::growth::Holding;
 use crate::keys;
 use crate::live::{Goal, Live, Stage};
 use crate::plan::{Plan, Work};
@@ -45,8 +46,12 @@ pub(crate) fn run(plan: &Plan, live: Option<&Live>) -> Result<Report, BenchError
     let sequence = if plan.only_touches() { Vec::new() } else { plan.draw.sequence() };
     let wording = &speech.wording;
     let places = wording.fitting(&sequence);
+    let mut growth = None;
     if plan.warm_keys && wording.admitted.has_key() {
+        let before = Holding::look(plan, server)?;
         touch(plan, wording, &keys::shuffled(plan.draw.keys, !plan.draw.seed), &mut crew, live)?;
+        let after = Holding::look(plan, server)?;
+        growth = before.zip(after).and_then(|(before, after)| after.growth_since(before, u64::from(plan.draw.keys)));
     }
     if plan.draw.denied.is_some() {
         // One call spends the limit of such a key for good.
@@ -63,6 +68,7 @@ pub(crate) fn run(plan: &Plan, live: Option<&Live>) -> Result<Report, BenchError
         refuse_errors(plan, "the warm-up", &warmed.tally)?;
     }
     let (phase, client_cpu, server) = measure(plan, &mut crew, &mut rings, server, live)?;
+    let server = server.map(|server| ServerUse { growth, ..server });
     let keys_measured = rendered.iter().map(|ring| distinct(ring.keys()).len()).sum();
     let verdict = speech.verdict(plan, clock, crew, epoch)?;
     Ok(Report::new(speech.setting(plan, keys_measured), &phase, client_cpu, server).with_verdict(verdict))
@@ -310,7 +316,8 @@ fn measure(
     let (phase, client_cpu) = crew.run_phase(rings, Orders { limit: plan.limit, pace: plan.pace, live })?;
     let used = match (server, server_before) {
         (Some(process), Some(before)) => {
-            Some(ServerUse { cpu: process.cpu_time()?.since(before), rss_bytes: process.rss_bytes()? })
+            let cpu = process.cpu_time()?.since(before);
+            Some(ServerUse { cpu, rss_bytes: process.rss_bytes()?, growth: None })
         }
         _ => None,
     };

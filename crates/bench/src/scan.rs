@@ -22,6 +22,8 @@ pub(crate) struct Tally {
     pub(crate) errors: u64,
     /// Replies that deny the call.
     pub(crate) denied: u64,
+    /// Replies that say whether the call was denied.
+    pub(crate) telling: u64,
     /// Replies that are neither errors nor of the shape of the first reply.
     pub(crate) unexpected: u64,
     /// The first error's text.
@@ -38,6 +40,7 @@ impl Tally {
         self.replies = self.replies.saturating_add(other.replies);
         self.errors = self.errors.saturating_add(other.errors);
         self.denied = self.denied.saturating_add(other.denied);
+        self.telling = self.telling.saturating_add(other.telling);
         self.unexpected = self.unexpected.saturating_add(other.unexpected);
         self.missing_scripts = self.missing_scripts.saturating_add(other.missing_scripts);
         self.first_error = self.first_error.take().or(other.first_error);
@@ -75,10 +78,12 @@ impl Sink for () {
 /// How a reply says that a call was denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Denial {
-    /// The command does not limit anything.
+    /// Not at all: nothing is limited, or nobody knows how it is said.
     Never,
-    /// The first element is 0: RL.*, THROTTLE, limiter scripts.
+    /// The first element is 0: RL.*, THROTTLE, the scripts of workloads.
     FirstIsZero,
+    /// The first element is 0, or the reply is a plain 0: what scripts of one's own answer.
+    Script,
     /// The first element is 1: CL.THROTTLE and its alias.
     FirstIsOne,
     /// The second element is 0: INCREX, which answers the value and what was added.
@@ -92,25 +97,29 @@ impl Denial {
             "CL.THROTTLE" | "RL.THROTTLE" => Denial::FirstIsOne,
             "INCREX" => Denial::SecondIsZero,
             "RL.GET" | "RL.HELP" | "RL.TOP" | "RL.CLOCK" => Denial::Never,
-            "EVAL" | "EVALSHA" | "EVAL_RO" | "EVALSHA_RO" | "THROTTLE" => Denial::FirstIsZero,
+            "THROTTLE" => Denial::FirstIsZero,
+            "EVAL" | "EVALSHA" | "EVAL_RO" | "EVALSHA_RO" | "FCALL" | "FCALL_RO" => Denial::Script,
             _ if name.starts_with("RL.") => Denial::FirstIsZero,
             _ => Denial::Never,
         }
     }
 
-    /// How many values of the reply have begun when the one that tells is there; the array itself is the first.
-    fn place(self) -> u64 {
-        match self {
-            Denial::Never => u64::MAX,
-            Denial::FirstIsZero | Denial::FirstIsOne => 2,
-            Denial::SecondIsZero => 3,
+    /// How many values of a reply of this kind have begun when the one that tells is there; an array itself is the
+    /// first.
+    #[inline]
+    fn place(self, kind: u8) -> u64 {
+        match (self, kind) {
+            (Denial::FirstIsZero | Denial::FirstIsOne | Denial::Script, b'*') => 2,
+            (Denial::SecondIsZero, b'*') => 3,
+            (Denial::Script, b':') => 1,
+            _ => u64::MAX,
         }
     }
 
     fn holds(self, value: i64) -> bool {
         match self {
             Denial::Never => false,
-            Denial::FirstIsZero | Denial::SecondIsZero => value == 0,
+            Denial::FirstIsZero | Denial::SecondIsZero | Denial::Script => value == 0,
             Denial::FirstIsOne => value == 1,
         }
     }
@@ -130,13 +139,15 @@ pub(crate) enum ScanError {
 pub(crate) struct Scanner {
     state: State,
     denial: Denial,
+    /// Which value of the present reply tells whether the call was denied.
     denial_place: u64,
     /// Values that the reply still needs, those inside it included; 0 between replies.
     values_left: i64,
     /// Values of the reply that have begun.
     values_begun: u64,
     shape: Shape,
-    denied: bool,
+    /// Whether the present reply denies its call, as far as it says.
+    denied: Option<bool>,
     error_text: Vec<u8>,
 }
 
@@ -204,11 +215,11 @@ impl Scanner {
         Scanner {
             state: State::Kind,
             denial,
-            denial_place: denial.place(),
+            denial_place: u64::MAX,
             values_left: 0,
             values_begun: 0,
             shape: Shape::default(),
-            denied: false,
+            denied: None,
             error_text: Vec::with_capacity(ERROR_BYTES_MAX),
         }
     }
@@ -276,7 +287,8 @@ impl Scanner {
         if self.values_left == 0 {
             self.values_left = 1;
             self.values_begun = 0;
-            self.denied = false;
+            self.denied = None;
+            self.denial_place = self.denial.place(kind);
             self.shape = Shape { kind, elements: 0 };
             self.error_text.clear();
         }
@@ -301,8 +313,8 @@ impl Scanner {
         sink: &mut S,
     ) -> Result<(), ScanError> {
         if kind == b':' {
-            if self.values_begun == self.denial_place && self.shape.kind == b'*' {
-                self.denied = self.denial.holds(value);
+            if self.values_begun == self.denial_place {
+                self.denied = Some(self.denial.holds(value));
             }
             sink.integer(value);
             self.end_value(expected, tally, sink);
@@ -353,8 +365,9 @@ impl Scanner {
         if *expected.get_or_insert(self.shape) != self.shape {
             tally.unexpected = tally.unexpected.saturating_add(1);
         }
-        if self.denied {
-            tally.denied = tally.denied.saturating_add(1);
+        if let Some(denied) = self.denied {
+            tally.telling = tally.telling.saturating_add(1);
+            tally.denied = tally.denied.saturating_add(u64::from(denied));
         }
     }
 }
@@ -450,7 +463,8 @@ mod tests {
         let cases = [
             ("RL.SLIDE", Denial::FirstIsZero),
             ("RL.ALL", Denial::FirstIsZero),
-            ("EVALSHA", Denial::FirstIsZero),
+            ("EVALSHA", Denial::Script),
+            ("FCALL", Denial::Script),
             ("CL.THROTTLE", Denial::FirstIsOne),
             ("RL.THROTTLE", Denial::FirstIsOne),
             ("RL.GET", Denial::Never),
@@ -463,6 +477,12 @@ mod tests {
         let limited = "*5\r\n:1\r\n:100\r\n:0\r\n:5\r\n:9\r\n";
         assert_eq!(counted(Denial::FirstIsOne, limited).unwrap().denied, 1);
         assert_eq!(counted(Denial::Never, limited).unwrap().denied, 0);
+        // Only arrays of the commands with fields tell; a plain integer is not theirs.
+        let mixed = "*2\r\n:0\r\n:9\r\n*2\r\n:1\r\n:0\r\n:0\r\n:1\r\n$1\r\n0\r\n*1\r\n*1\r\n:0\r\n-ERR 0\r\n";
+        for (denial, denied, telling) in [(Denial::Script, 2, 4), (Denial::FirstIsZero, 1, 2), (Denial::Never, 0, 0)] {
+            let tally = counted(denial, mixed).unwrap();
+            assert_eq!((tally.denied, tally.telling), (denied, telling), "{denial:?}");
+        }
         let counters = "*2\r\n:0\r\n:1\r\n*2\r\n:5\r\n:0\r\n";
         assert_eq!(counted(Denial::SecondIsZero, counters).unwrap().denied, 1);
     }

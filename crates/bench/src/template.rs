@@ -6,7 +6,7 @@
 use crate::error::BenchError;
 
 const KEY_HOLE: &str = "{key}";
-const SHA_HOLE: &str = "{sha}";
+pub(crate) const SHA_HOLE: &str = "{sha}";
 
 /// A command whose calls differ only in their key.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -40,7 +40,7 @@ const MEASURES: [Measure; 8] = [
         field: "server_rss_bytes_per_key",
         name: "server memory per key",
         shown: |bytes| format!("{bytes:.1} B"),
-        value: |report| report.server.as_ref().map(|server| server.server_rss_bytes_per_key),
+        value: |report| report.server.as_ref().and_then(|server| server.server_rss_bytes_per_key),
     },
     Measure {
         field: "calls_per_second",
@@ -48,9 +48,9 @@ const MEASURES: [Measure; 8] = [
         shown: format::short,
         value: |report| Some(report.calls_per_second),
     },
-    Measure { field: "p50_us", name: "latency p50", shown: format::micros, value: |report| Some(report.p50_us) },
-    Measure { field: "p99_us", name: "latency p99", shown: format::micros, value: |report| Some(report.p99_us) },
-    Measure { field: "p999_us", name: "latency p99.9", shown: format::micros, value: |report| Some(report.p999_us) },
+    Measure { field: "p50_us", name: "latency p50", shown: format::micros, value: |report| report.p50_us },
+    Measure { field: "p99_us", name: "latency p99", shown: format::micros, value: |report| report.p99_us },
+    Measure { field: "p999_us", name: "latency p99.9", shown: format::micros, value: |report| report.p999_us },
 ];
 
 const RATIOS: &str = "Ratios are of one round, to the first server: 0.5 is half as much.";
@@ -66,6 +66,7 @@ impl Comparison {
         let letters = self.letters();
         let mut medians = vec![std::iter::once("median of the rounds".to_owned()).chain(letters).collect()];
         medians.extend(self.median_rows());
+        medians.extend(self.outcome_rows());
         let _ = write!(text, "\n{}", report::align(&medians));
         let _ = writeln!(text, "\n{RATIOS}");
         for rival in self.rivals.iter().skip(1) {
@@ -100,10 +101,15 @@ impl Comparison {
                 "target": rival.plan.target.to_string(),
                 "medians": medians,
                 "ratios_to_first": ratios,
+                "calls": rival.sum(|report| report.calls),
+                "denied": rival.denied(),
+                "denied_percent": rival.denied_percent().map(|percent| report::round(percent, 3)),
+                "errors": rival.sum(|report| report.errors),
                 "latency": rival.latency(),
             }));
         }
-        let mut whole = json!({"rounds": self.rounds, "targets": targets, "rows": self.rows()});
+        let (rows, warnings) = (self.rows(), self.warnings());
+        let mut whole = json!({"rounds": self.rounds, "targets": targets, "warnings": warnings, "rows": rows});
         if let (Some((command_line, machine)), Some(fields)) = (&self.full, whole.as_object_mut()) {
             fields.insert("command_line".to_owned(), json!(command_line));
             fields.insert("machine".to_owned(), json!(machine));
@@ -117,14 +123,14 @@ impl Comparison {
         let title = self.commands();
         let mut page = Page::new(&format!("tollgate bench: {title}"));
         let started = self.full.as_ref().map(|(_, machine)| format!(" · {}", machine.started())).unwrap_or_default();
-        page.heading(&title, &format!("{} servers, {} rounds{started}", self.rivals.len(), self.rounds));
+        page.heading(&title, &format!("{} servers, {}{started}", self.rivals.len(), self.rounds_in_words()));
         page.warnings(&self.warnings());
         page.tiles(&self.tiles());
         let named = self.rivals.iter().map(|rival| (rival.letter.to_owned(), rival.words())).collect::<Vec<_>>();
         page.facts("Servers", &named);
         let header = |first: &str| std::iter::once(first.to_owned()).chain(self.letters()).collect();
         let header_of_medians: Vec<String> = header("Median of the rounds");
-        page.table("Medians", &header_of_medians, &self.median_rows());
+        page.table("Medians", &header_of_medians, &[self.median_rows(), self.outcome_rows()].concat());
         page.paragraph(RATIOS);
         let columns = ["Ratio", "Median", "Least", "Quartile 1", "Quartile 3", "Most"].map(str::to_owned);
         for rival in self.rivals.iter().skip(1) {
@@ -138,7 +144,8 @@ impl Comparison {
         let header_of_settings: Vec<String> = header("Setting");
         let rows: Vec<Vec<String>> =
             settings.into_iter().map(|(name, values)| std::iter::once(name).chain(values).collect()).collect();
-        page.table("Settings", &header_of_settings, &rows);
+        page.words("Settings", &header_of_settings, &rows);
+        page.paragraph(report::KEYS_MEASURED);
         if let Some((command_line, machine)) = &self.full {
             page.facts("Machine", &machine.fields());
             page.code("To run it again", command_line);
@@ -185,6 +192,23 @@ impl Comparison {
             std::iter::once(measure.name.to_owned()).chain(cells).collect()
         };
         self.present().map(row).collect()
+    }
+
+    /// What became of the calls of all rounds.
+    fn outcome_rows(&self) -> Vec<Vec<String>> {
+        let row = |name: &str, cell: fn(&Rival) -> String| {
+            std::iter::once(name.to_owned()).chain(self.rivals.iter().map(cell)).collect()
+        };
+        vec![
+            row("denied, all rounds", |rival| {
+                rival.denied_percent().map_or_else(|| "not known".to_owned(), |percent| format!("{percent:.1} %"))
+            }),
+            row("errors, all rounds", |rival| format::count(rival.sum(|report| report.errors))),
+        ]
+    }
+
+    fn rounds_in_words(&self) -> String {
+        format::counted(self.rounds, "round")
     }
 
     fn ratio_rows(&self, rival: &Rival) -> Vec<Vec<String>> {
@@ -248,7 +272,7 @@ impl Comparison {
 
     /// The warnings of all rounds, each kind once for each server.
     fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let mut warnings: Vec<String> = self.warning_of_denials().into_iter().collect();
         for rival in &self.rivals {
             let errors: u64 = rival.reports.iter().map(|report| report.errors).sum();
             if errors > 0 {
@@ -262,13 +286,31 @@ impl Comparison {
                 }
             }
             let all = rival.reports.len();
+            let in_words = |rounds| format::counted(rounds, "round");
             warnings.extend(
                 kinds
                     .into_iter()
-                    .map(|(_, text, rounds)| format!("{}, {rounds} of {all} rounds: {text}", rival.letter)),
+                    .map(|(_, text, rounds)| format!("{}, {rounds} of {}: {text}", rival.letter, in_words(all))),
             );
         }
         warnings
+    }
+
+    /// A call that is denied is other work than one that is admitted.
+    fn warning_of_denials(&self) -> Option<String> {
+        let known = self.rivals.iter().filter_map(|rival| Some((rival.letter, rival.denied_percent()?)));
+        let known: Vec<(&str, f64)> = known.collect();
+        let least = known.iter().map(|(_, percent)| *percent).fold(f64::INFINITY, f64::min);
+        let most = known.iter().map(|(_, percent)| *percent).fold(0.0, f64::max);
+        if most - least <= DENIED_APART_MAX {
+            return None;
+        }
+        let shares: Vec<String> = known.iter().map(|(letter, percent)| format!("{letter} {percent:.1} %")).collect();
+        Some(format!(
+            "The servers did not do the same work: of the calls they denied {}. A --limit that nobody reaches, or \
+             --denied, makes them alike.",
+            shares.join(", ")
+        ))
     }
 
     fn tiles(&self) -> Vec<Tile> {
@@ -319,6 +361,9 @@ impl Comparison {
     }
 }
 
+/// Shares of denied calls that lie further apart than so many percentage points are warned of.
+const DENIED_APART_MAX: f64 = 1.0;
+
 /// The ratios that stand out on the page.
 const HEADLINES: [&str; 3] = ["server_cpu_ns_per_call", "calls_per_second", "p99_us"];
 
@@ -340,6 +385,22 @@ fn ratio_text(ratio: f64) -> String {
 impl Rival {
     fn spread(&self, measure: &Measure) -> Option<Spread> {
         Spread::of(&self.reports.iter().filter_map(measure.value).collect::<Vec<f64>>())
+    }
+
+    /// A count over all rounds.
+    fn sum(&self, count: fn(&Report) -> u64) -> u64 {
+        self.reports.iter().map(count).fold(0, u64::saturating_add)
+    }
+
+    /// Denied calls of all rounds; none if the replies of a round do not tell.
+    fn denied(&self) -> Option<u64> {
+        self.reports.iter().map(|report| report.denied).try_fold(0_u64, |sum, denied| Some(sum.saturating_add(denied?)))
+    }
+
+    /// Their share in percent.
+    fn denied_percent(&self) -> Option<f64> {
+        let calls = self.sum(|report| report.calls);
+        self.denied().filter(|_| calls > 0).map(|denied| report::float(denied) * 100.0 / report::float(calls))
     }
 
     /// The latencies of all rounds together.

@@ -1,10 +1,12 @@
 //! Comparisons against small servers in this process, and how their figures are put together.
 
 use super::*;
-use crate::report::tests::{sample, sample_server};
+use crate::plan::Work;
+use crate::report::tests::{check_documented, sample, sample_server};
 use crate::run::tests::{Answer, Command, bench_arguments, five, serve_tcp};
 use clap::Parser;
 use serde_json::Value;
+use std::collections::HashSet;
 
 fn compare(targets: &[&str], flags: &[&str]) -> Result<Comparison, String> {
     let mut line = vec!["bench", "--warmup", "0"];
@@ -87,6 +89,7 @@ fn made_up() -> Comparison {
         letter,
         plan: plan(target),
         sighting: Sighting::Unseen { reason: String::new() },
+        touched: None,
         reports: nanos.map(report).into(),
         turns: vec![0, 1, 0],
     };
@@ -113,6 +116,82 @@ fn ratios_are_of_one_round() {
     let shown: Vec<&str> = table.lines().filter(|line| line.starts_with("server CPU per call")).collect();
     let cells: Vec<&str> = shown[1].split_whitespace().skip(4).collect();
     assert_eq!(cells, ["0.500", "0.250", "0.375", "0.625", "0.750"]);
+}
+
+#[test]
+fn every_field_is_documented() {
+    check_documented(&made_up().to_json());
+}
+
+#[test]
+fn what_was_denied_is_shown_and_different_work_is_warned_of() {
+    let mut comparison = made_up();
+    let table = comparison.to_table();
+    assert!(table.contains("denied, all rounds") && table.contains("0.7 %     0.7 %"), "{table}");
+    assert!(table.contains("errors, all rounds") && !table.contains("same work"), "{table}");
+    comparison.rivals[1].reports.iter_mut().for_each(|report| report.denied = Some(18));
+    let json = comparison.to_json();
+    assert_eq!((&json["targets"][1]["denied"], &json["targets"][1]["denied_percent"]), (&54.into(), &1.8.into()));
+    assert_eq!((&json["targets"][1]["calls"], &json["targets"][1]["errors"]), (&3_000.into(), &9.into()));
+    let warning = "they denied A 0.7 %, B 1.8 %";
+    assert!(json["warnings"][0].as_str().unwrap().contains(warning), "{}", json["warnings"]);
+    assert!(comparison.to_table().contains(warning) && comparison.to_html().contains(warning));
+    comparison.rivals[1].reports[2].denied = None;
+    assert!(comparison.to_table().contains("not known") && comparison.to_json()["targets"][1]["denied"].is_null());
+}
+
+#[test]
+fn a_comparison_has_a_limit_that_nobody_reaches_unless_one_is_given() {
+    let limit_of = |flags: &[&str]| {
+        let line = [&["bench", "--compare", "h:1", "--compare", "h:2"], flags].concat();
+        let comparison = Comparison::check(&Command::parse_from(line).arguments).unwrap();
+        match &comparison.rivals[1].plan.work {
+            Work::Workload { terms, .. } => terms.limit,
+            Work::Command { .. } => 0,
+        }
+    };
+    let cases: [(&[&str], u64); 5] = [
+        (&[], 1_000_000_000),
+        (&["--workload", "log"], 100_000),
+        (&["--limit", "7"], 7),
+        (&["--denied", "0.5"], 1_000_000_000),
+        // A bucket refills no faster than 10^9 a second.
+        (&["--workload", "token", "--window", "5ms"], 5_000_000),
+    ];
+    for (flags, limit) in cases {
+        assert_eq!(limit_of(flags), limit, "{flags:?}");
+    }
+}
+
+#[test]
+fn each_server_gets_its_own_command_and_script() {
+    let file = std::env::temp_dir().join(format!("tollgate-bench-own-{}.lua", std::process::id()));
+    std::fs::write(&file, "return 1").unwrap();
+    let script = file.to_str().unwrap();
+    let answer: Answer = |_, words| match words[0].as_str() {
+        "SCRIPT" => "$6\r\nabc123\r\n".to_owned(),
+        "EVALSHA" => ":0\r\n".to_owned(),
+        _ => five(0, words),
+    };
+    let servers = [serve_tcp(answer), serve_tcp(answer)];
+    let targets = [servers[0].0.as_str(), servers[1].0.as_str()];
+    let (native, own) = ("RL.SLIDE {key} 100 60", "EVALSHA {sha} 1 {key}");
+    let shape = ["--rounds", "1", "--requests", "20", "--keys", "5", "--connections", "1", "--script", script];
+    let flags = [&shape[..], &["--command", native, "--command", own]].concat();
+    let compared = compare(&targets, &flags);
+    let three = compare(&targets, &[&flags[..], &["--command", own]].concat());
+    let two_scripts = compare(&targets, &[&flags[..], &["--script", script]].concat());
+    std::fs::remove_file(&file).unwrap();
+    let comparison = compared.unwrap();
+    let asked = |place: usize| -> HashSet<String> {
+        servers[place].1.lock().unwrap().iter().map(|(_, words)| words[0].clone()).collect()
+    };
+    assert_eq!(asked(0), HashSet::from(["RL.SLIDE".to_owned()]));
+    assert_eq!(asked(1), HashSet::from(["SCRIPT".to_owned(), "EVALSHA".to_owned()]));
+    assert!(comparison.to_table().contains(&format!("{native} | {own}")));
+    assert_eq!(comparison.to_json()["targets"][1]["denied_percent"], 100.0);
+    assert!(three.unwrap_err().contains("--command was given 3 times: give one for all of the servers, or 2"));
+    assert!(two_scripts.unwrap_err().contains("--script was given 2 times"));
 }
 
 #[test]

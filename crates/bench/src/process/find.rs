@@ -23,7 +23,12 @@ const PROXIES: [&str; 4] = ["docker-proxy", "rootlesskit", "rootlessport", "slir
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sighting {
     /// The process and its name.
-    Seen { pid: u32, name: String },
+    Seen {
+        pid: u32,
+        name: String,
+        /// The process that listens at the target, where it was given another one than that.
+        listener: Option<u32>,
+    },
     /// Why there is none, as the end of a sentence.
     Unseen { reason: String },
 }
@@ -41,13 +46,19 @@ impl Sighting {
 /// Takes the process that was given, or looks for the one that listens at the target.
 pub(crate) fn sight(given_pid: Option<u32>, target: &Target) -> Sighting {
     let found = match given_pid {
-        Some(pid) => return Sighting::Seen { pid, name: Process { pid }.name() },
+        Some(pid) => return Sighting::Seen { pid, name: Process { pid }.name(), listener: other_than(pid, target) },
         None => find(target),
     };
     match found.and_then(|pid| usable(pid, std::process::id())) {
-        Ok((pid, name)) => Sighting::Seen { pid, name },
+        Ok((pid, name)) => Sighting::Seen { pid, name, listener: None },
         Err(reason) => Sighting::Unseen { reason },
     }
+}
+
+/// The process that listens at the target, if it is known to be another than `pid` and no proxy of it.
+fn other_than(pid: u32, target: &Target) -> Option<u32> {
+    let listener = find(target).ok().filter(|listener| *listener != pid)?;
+    (!PROXIES.contains(&Process { pid: listener }.name().as_str())).then_some(listener)
 }
 
 /// The id of the process that listens at the target, or why it is not known.
@@ -247,6 +258,11 @@ mod tests {
         for text in targets {
             let target = Target::parse(&text).unwrap();
             assert_eq!(find(&target), Ok(std::process::id()), "{text}");
+            let own = std::process::id();
+            for (given, expected) in [(own, None), (1, Some(own))] {
+                let Sighting::Seen { listener, .. } = sight(Some(given), &target) else { panic!("{given} was given") };
+                assert_eq!(listener, expected, "{text}");
+            }
             let Sighting::Unseen { reason } = sight(None, &target) else { panic!("{text} is this process") };
             assert!(reason.contains("part of this process"), "{reason}");
         }

@@ -15,6 +15,14 @@ pub(crate) use page::{Page, Tile};
 use super::{Latency, Report};
 use crate::format;
 
+/// What a setting means that nobody has typed.
+pub(crate) const KEYS_MEASURED: &str = "Keys measured: how many different keys stand in the calls that were rendered \
+    before the clock started, which the run goes through again and again. Where that is fewer than keys, not all of \
+    them fit into these calls, or some were not drawn.";
+
+/// The rows of a table of percentiles, where there were batches enough to know them.
+const PERCENTILES: [f64; 8] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0];
+
 impl Report {
     /// The whole page.
     pub(crate) fn to_html(&self) -> String {
@@ -36,6 +44,7 @@ impl Report {
         let outcome = [self.server_rows(), self.outcome_rows()].concat();
         page.facts("Figures", &owned(outcome));
         page.facts("Settings", &self.settings());
+        page.paragraph(KEYS_MEASURED);
         if let Some(full) = &self.full {
             page.facts("Machine", &full.machine.fields());
             page.code("To run it again", &full.command_line);
@@ -52,10 +61,14 @@ impl Report {
                 figure: format::nanos(server.server_cpu_ns_per_call),
                 note: format!("{user} user, {system} system"),
             });
-            tiles.push(Tile {
-                name: "Server memory per key".to_owned(),
-                figure: format!("{:.1} bytes", server.server_rss_bytes_per_key),
-                note: format!("{} in all", format::bytes(super::float(server.server_rss_bytes))),
+            let whole = format::bytes(super::float(server.server_rss_bytes));
+            tiles.push(match server.server_rss_bytes_per_key {
+                Some(per_key) => Tile {
+                    name: "Server memory per key".to_owned(),
+                    figure: format!("{per_key:.1} bytes"),
+                    note: format!("{whole} in all"),
+                },
+                None => Tile { name: "Server memory".to_owned(), figure: whole, note: "in all".to_owned() },
             });
         }
         let rate = self.calls_per_second.round() as u64;
@@ -66,8 +79,12 @@ impl Report {
         });
         tiles.push(Tile {
             name: "Latency p99".to_owned(),
-            figure: format::micros(self.p99_us),
-            note: format!("p50 {}, p99.9 {}", format::micros(self.p50_us), format::micros(self.p999_us)),
+            figure: format::or_dash(self.p99_us, format::micros),
+            note: format!(
+                "p50 {}, p99.9 {}",
+                format::or_dash(self.p50_us, format::micros),
+                format::or_dash(self.p999_us, format::micros)
+            ),
         });
         tiles
     }
@@ -89,8 +106,8 @@ impl Report {
             lines: vec![line],
         };
         let rows = intervals.iter().map(|interval| {
-            let micros = |value: f64| if value > 0.0 { format::micros(value) } else { "–".to_owned() };
-            let latencies = [interval.p50_us, interval.p99_us, interval.p999_us].map(micros);
+            let latencies = [interval.p50_us, interval.p99_us, interval.p999_us];
+            let latencies = latencies.map(|micros| format::or_dash(micros, format::micros));
             let rate = format::count(interval.calls_per_second.round() as u64);
             [format!("{:.2}–{:.2} s", interval.from_seconds, interval.to_seconds), rate].into_iter().chain(latencies)
         });
@@ -119,11 +136,11 @@ pub(crate) fn latency_chart(page: &mut Page, title: &str, runs: &[(String, &Late
             .collect(),
         x,
     };
-    let mut percentiles: Vec<f64> = curves.iter().flatten().map(|(percentile, _)| *percentile).collect();
-    percentiles.sort_by(f64::total_cmp);
-    percentiles.dedup();
-    let rows: Vec<Vec<String>> = percentiles
+    let is_known =
+        |percentile: &f64| curves.iter().any(|curve: &Vec<(f64, f64)>| curve.iter().any(|(at, _)| at == percentile));
+    let rows: Vec<Vec<String>> = PERCENTILES
         .into_iter()
+        .filter(is_known)
         .map(|percentile| {
             let of =
                 |curve: &Vec<(f64, f64)>| curve.iter().find(|(at, _)| *at == percentile).map(|(_, micros)| *micros);

@@ -45,19 +45,23 @@ impl Latency {
         self.nanos.len()
     }
 
-    /// The time in microseconds within which `percentile` of 100 batches were answered; 0 if there were none.
-    pub(crate) fn percentile_us(&self, percentile: f64) -> f64 {
-        round(float(self.nanos.value_at_quantile(percentile / 100.0)) / 1_000.0, 3)
+    /// The time in microseconds within which `percentile` of 100 batches were answered; none of no batch.
+    pub(crate) fn percentile_us(&self, percentile: f64) -> Option<f64> {
+        self.micros(|nanos| float(nanos.value_at_quantile(percentile / 100.0)))
     }
 
-    /// The longest in microseconds; 0 if there was none.
-    pub(crate) fn max_us(&self) -> f64 {
-        round(float(self.nanos.max()) / 1_000.0, 3)
+    /// The longest in microseconds; none of no batch.
+    pub(crate) fn max_us(&self) -> Option<f64> {
+        self.micros(|nanos| float(nanos.max()))
     }
 
-    /// The average in microseconds; 0 if there was none.
-    pub(crate) fn mean_us(&self) -> f64 {
-        round(self.nanos.mean() / 1_000.0, 3)
+    /// The average in microseconds; none of no batch.
+    pub(crate) fn mean_us(&self) -> Option<f64> {
+        self.micros(Histogram::mean)
+    }
+
+    fn micros(&self, nanos: impl FnOnce(&Histogram<u64>) -> f64) -> Option<f64> {
+        (!self.nanos.is_empty()).then(|| round(nanos(&self.nanos) / 1_000.0, 3))
     }
 
     /// The curve as percentile and microseconds, from 0 to 100; empty if there was nothing.
@@ -73,7 +77,7 @@ impl Latency {
         percentiles.sort_by(f64::total_cmp);
         percentiles.dedup();
         let value = |percentile: f64| if percentile >= 100.0 { self.max_us() } else { self.percentile_us(percentile) };
-        percentiles.into_iter().map(|percentile| (percentile, value(percentile))).collect()
+        percentiles.into_iter().filter_map(|percentile| Some((percentile, value(percentile)?))).collect()
     }
 }
 
@@ -101,6 +105,7 @@ mod tests {
     #[test]
     fn a_curve_ends_where_less_than_one_batch_is_left() {
         assert_eq!(of_micros([]).curve(), []);
+        assert_eq!(serde_json::to_value(of_micros([])).unwrap()["max_us"], serde_json::Value::Null);
         let one = of_micros([50]);
         assert_eq!(one.curve().iter().map(|(percentile, _)| *percentile).collect::<Vec<_>>(), [0.0, 100.0]);
         let thousand = of_micros(1..=1_000);
@@ -118,7 +123,7 @@ mod tests {
     fn curves_of_several_runs_are_one() {
         let all = Latency::together(&[of_micros([100, 100]), of_micros([300, 300])]).unwrap();
         assert_eq!(all.count(), 4);
-        assert!((all.mean_us() - 200.0).abs() < 1.0 && all.max_us() >= 300.0);
+        assert!((all.mean_us().unwrap() - 200.0).abs() < 1.0 && all.max_us().unwrap() >= 300.0);
         assert_eq!(serde_json::to_value(&all).unwrap()["percentiles"][0][0], 0.0);
     }
 }

@@ -52,8 +52,14 @@ impl Report {
                 [server.server_cpu_ns_per_call, server.server_user_ns_per_call, server.server_system_ns_per_call]
                     .map(format::nanos);
             rows.push(("server CPU per call", format!("{all} ({user} user, {system} system)")));
-            let (per_key, whole) = (server.server_rss_bytes_per_key, format::bytes(float(server.server_rss_bytes)));
-            rows.push(("server memory per key", format!("{per_key:.1} bytes ({whole} in all)")));
+            let whole = format::bytes(float(server.server_rss_bytes));
+            rows.push(match (server.server_rss_bytes_per_key, server.server_keys_made) {
+                (Some(per_key), Some(keys)) => {
+                    let keys = format::count(keys);
+                    ("server memory per key", format!("{per_key:.1} bytes of growth by {keys} keys ({whole} in all)"))
+                }
+                _ => ("server memory", format!("{whole} in all")),
+            });
             rows.push(("server busy", format!("{:.0} % of one CPU", server.server_busy_percent)));
         }
         if let (Some(pid), Some(name)) = (self.seen.server_pid, &self.seen.server_process) {
@@ -76,17 +82,20 @@ impl Report {
         let mut figures = vec![String::new()];
         for (name, percentile) in COLUMNS {
             names.push(name.to_owned());
-            figures.push(format::micros(self.latency.percentile_us(percentile)));
+            figures.push(format::or_dash(self.latency.percentile_us(percentile), format::micros));
         }
         names.push("max".to_owned());
-        figures.push(format::micros(self.latency.max_us()));
+        figures.push(format::or_dash(self.latency.max_us(), format::micros));
         align(&[names, figures])
     }
 
     /// Denials, errors, and how busy the client was.
     pub(super) fn outcome_rows(&self) -> Vec<(&'static str, String)> {
-        let share = if self.calls > 0 { float(self.denied) * 100.0 / float(self.calls) } else { 0.0 };
-        let mut rows = vec![("denied", format!("{} ({share:.1} %)", format::count(self.denied)))];
+        let denied = match (self.denied, self.denied_percent()) {
+            (Some(denied), Some(percent)) => format!("{} ({percent:.1} %)", format::count(denied)),
+            _ => "not known: no reply says whether its call was denied".to_owned(),
+        };
+        let mut rows = vec![("denied", denied)];
         rows.push(("errors", format::count(self.errors)));
         for (text, count) in &self.errors_by_text {
             rows.push(("", format!("{} x {text}", format::count(*count))));

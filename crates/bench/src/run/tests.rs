@@ -82,7 +82,7 @@ fn exactly_the_requested_calls_are_made() {
     for (connections, pipeline, keys, calls) in cases {
         let (target, seen) = serve_tcp(five);
         let calls_text = calls.to_string();
-        let shape = ["--connections", connections, "--pipeline", pipeline, "--keys", keys];
+        let shape = ["--connections", connections, "--pipeline", pipeline, "--keys", keys, "--limit", "100"];
         let report = bench(&target, &[&shape[..], &["--requests", &calls_text]].concat()).unwrap();
         assert_eq!(report["calls"], calls, "{shape:?}");
         assert_eq!(report["errors"].as_u64().max(report["denied"].as_u64()), Some(0), "{shape:?}");
@@ -214,7 +214,7 @@ fn flags_that_do_not_fit_are_refused_before_connecting() {
         ["--window", "0.1ms"],
         ["--denied", "1.5"],
         ["--denied", "NaN"],
-        ["--zipf-exponent", "0"],
+        ["--zipf-exponent", "1"],
         ["--pipeline", "10001"],
         ["--keys", "0"],
         ["--key-bytes", "7"],
@@ -224,6 +224,59 @@ fn flags_that_do_not_fit_are_refused_before_connecting() {
     ] {
         let arguments = Command::parse_from([&["bench"], &flags[..]].concat()).arguments;
         assert!(Plan::check(arguments).is_err(), "{flags:?}");
+    }
+    // What would be left out without a word.
+    let cases: [(&[&str], &str); 8] = [
+        (&["--zipf-exponent", "1"], "--zipf-exponent needs --key-distribution zipf"),
+        (&["--zipf-exponent", "0", "--key-distribution", "zipf"], "is not between"),
+        (&["--workload", "ping", "--limit", "5"], "--limit: the workload ping limits nothing"),
+        (&["--workload", "get", "--window", "5"], "--window: the workload get limits nothing"),
+        (&["--workload", "ping", "--warm-keys"], "--warm-keys: the calls have no key"),
+        (&["--command", "PING", "--warm-keys"], "--warm-keys: the calls have no key"),
+        (&["--command", "PING", "--command", "PING"], "--command was given 2 times"),
+        (&["--command", "PING", "--script", "a", "--script", "b"], "--script was given 2 times"),
+    ];
+    for (flags, expected) in cases {
+        let error = Plan::check(bench_arguments(flags)).unwrap_err().to_string();
+        assert!(error.contains(expected), "{flags:?}: {error}");
+    }
+}
+
+#[test]
+fn one_hot_key_is_not_denied_unless_that_is_wanted() {
+    let (target, seen) = serve_tcp(five);
+    let shape = ["--requests", "3", "--connections", "1", "--keys", "1"];
+    bench(&target, &shape).unwrap();
+    bench(&target, &[&shape[..], &["--limit", "7"]].concat()).unwrap();
+    let limits: Vec<String> = seen.lock().unwrap().iter().map(|(_, words)| words[2].clone()).collect();
+    assert_eq!(limits, ["1000000000", "1000000000", "1000000000", "7", "7", "7"]);
+}
+
+#[test]
+fn a_cpu_that_is_not_there_is_told_with_those_that_are() {
+    let (target, _) = serve_tcp(five);
+    let error = bench(&target, &["--requests", "1", "--cpu", "1023"]).unwrap_err();
+    assert!(error.starts_with("--cpu 1023 is none of the CPUs that this program may use: "), "{error}");
+}
+
+#[test]
+fn whether_a_script_denies_is_told_by_a_plain_integer_too() {
+    let by_digit = |_: usize, words: &[String]| match words[0].as_str() {
+        "PING" => "+PONG\r\n".to_owned(),
+        "INCR" => ":0\r\n".to_owned(),
+        "FCALL" => "+OK\r\n".to_owned(),
+        _ => format!(":{}\r\n", u8::from(!words[3].ends_with('3'))),
+    };
+    let cases = [
+        ("EVAL x 1 {key}", Some(10)),
+        ("EVALSHA x 1 {key}", Some(10)),
+        ("FCALL f 1 {key}", None),
+        ("INCR {key}", None),
+    ];
+    for (command, denied) in cases {
+        let (target, _) = serve_tcp(by_digit);
+        let flags = ["--requests", "100", "--keys", "100", "--connections", "2", "--command", command];
+        assert_eq!(bench(&target, &flags).unwrap()["denied"].as_u64(), denied, "{command}");
     }
 }
 

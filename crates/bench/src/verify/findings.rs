@@ -54,6 +54,12 @@ impl Verdict {
             let allowed = self.overshoot_allowed;
             rows.push(("admitted beyond a limit", format!("{} ({allowed} allowed)", self.over_admitted)));
         }
+        if self.dishonest_denials > 0 {
+            rows.push(("denied without reason", self.dishonest_denials.to_string()));
+        }
+        if self.inconsistent_replies > 0 {
+            rows.push(("inconsistent replies", self.inconsistent_replies.to_string()));
+        }
         rows.extend(self.first_violation.iter().map(|words| ("first violation", words.clone())));
         rows
     }
@@ -98,5 +104,28 @@ impl Findings {
             first_violation: first.map(|(_, words)| words),
             ..Verdict::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_fault_has_a_line() {
+        let mut findings = Findings::default();
+        let faults = [Fault::OverAdmitted, Fault::DishonestDenial, Fault::Inconsistent, Fault::Inconsistent];
+        for (at, fault) in (0..).zip(faults) {
+            findings.add(fault, at, || format!("fault {at}"));
+        }
+        let rows = findings.verdict(0).rows();
+        let expected = [
+            ("violations", "4"),
+            ("admitted beyond a limit", "1 (0 allowed)"),
+            ("denied without reason", "1"),
+            ("inconsistent replies", "2"),
+            ("first violation", "fault 0"),
+        ];
+        assert_eq!(rows.iter().skip(1).map(|(name, text)| (*name, text.as_str())).collect::<Vec<_>>(), expected);
     }
 }

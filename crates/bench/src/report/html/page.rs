@@ -86,6 +86,13 @@ impl Page {
         self.html.push_str("</section>\n");
     }
 
+    /// A table of words under a heading of its own: what is long is broken, so that no column is out of sight.
+    pub(crate) fn words(&mut self, title: &str, header: &[String], rows: &[Vec<String>]) {
+        self.write(format_args!("<section class=\"words\">\n<h2>{}</h2>\n", escape(title)));
+        self.scrolled_table(title, header, rows);
+        self.html.push_str("</section>\n");
+    }
+
     /// A sentence.
     pub(crate) fn paragraph(&mut self, text: &str) {
         self.write(format_args!("<p class=\"text\">{}</p>\n", escape(text)));

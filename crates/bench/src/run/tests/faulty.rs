@@ -108,6 +108,9 @@ fn lost_connections_are_opened_again_and_their_calls_count_for_neither_side() {
         assert!(report["errors"].as_u64().unwrap() > 0, "{report}");
         let verify = &report["verify"];
         assert_eq!((verify["violations"].as_u64(), verify["unknown"].as_u64()), (Some(0), report["errors"].as_u64()));
+        // However often it happened, it is one kind of trouble.
+        assert_eq!(report["errors_by_text"].as_array().unwrap().len(), 1, "{report}");
+        assert_eq!(report["errors_by_text"][0]["text"], "the server closed a connection");
         let flags = [&FLAGS[..], &["--duration", "350ms"], pace].concat();
         let error = bench(&serve_tcp(dropping).0, &flags).unwrap_err();
         assert!(error.starts_with("the server closed a connection"), "{error}");
