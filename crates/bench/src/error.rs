@@ -34,8 +34,14 @@ pub(crate) enum BenchError {
     #[error("the server closed a connection{}", said_before(.said))]
     Closed { said: Option<String> },
     /// Calls are on the way, and no reply has come for a long time.
-    #[error("no reply for {seconds} s while {outstanding} connections wait")]
-    Stalled { seconds: u64, outstanding: usize },
+    #[error("no reply for {seconds} s while {} {}", counted(*.waiting, "connection"), waits(*.waiting))]
+    Stalled { seconds: u64, waiting: usize },
+    /// A signal came before anything was measured.
+    #[error("interrupted before anything was measured")]
+    Interrupted,
+    /// A server whose process was seen is no longer there.
+    #[error("the server at this address has ended: process {pid} {name} is gone")]
+    Ended { pid: u32, name: String },
     /// The bytes that came are no replies, or more replies came than calls were sent.
     #[error("the server broke the protocol: {0}")]
     Protocol(String),
@@ -58,6 +64,15 @@ impl BenchError {
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> BenchError {
         move |source| BenchError::System { what, source }
     }
+}
+
+/// A number of things in words: `1 connection`, `4 connections`.
+fn counted(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
+fn waits(count: usize) -> &'static str {
+    if count == 1 { "waits" } else { "wait" }
 }
 
 /// The last error text is what explains a closed connection best.

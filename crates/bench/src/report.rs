@@ -17,6 +17,7 @@ pub(crate) use table::{align, rows_to_text};
 
 use crate::drive::Phase;
 use crate::errors::ErrorTexts;
+use crate::interrupt;
 use crate::intervals::Interval;
 use crate::process::{CpuUse, Sighting};
 use crate::punctual::ScheduleReport;
@@ -82,7 +83,7 @@ pub(crate) struct Report {
     errors_by_text: Vec<(String, u64)>,
     pub(crate) denied: u64,
     pub(crate) unexpected_replies: u64,
-    /// Latency of a whole batch, from its sending to its last reply.
+    /// Latency of a whole batch, from its sending to its last reply; no number if there was none.
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
     pub(crate) p999_us: f64,
@@ -98,6 +99,11 @@ pub(crate) struct Report {
     /// How an open loop kept its schedule.
     #[serde(flatten)]
     schedule: Option<ScheduleReport>,
+    /// Of a closed loop: the longest time without any reply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    longest_silence_seconds: Option<f64>,
+    /// Whether a signal ended the measuring early.
+    pub(crate) interrupted: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     verify: Option<Verdict>,
     #[serde(flatten)]
@@ -131,6 +137,8 @@ struct Seen {
 /// What spoils a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Warning {
+    /// A signal ended the run before its time.
+    Interrupted,
     /// The client may have been what limited the rate.
     ClientBusy,
     /// The client did not send when it was to.
@@ -159,7 +167,9 @@ impl Report {
     pub(crate) fn new(setting: Setting, phase: &Phase, client_cpu: Duration, server: Option<ServerUse>) -> Report {
         let calls = phase.tally.replies;
         let percent_of_run = |time: Duration| ratio(time.as_secs_f64() * 100.0, phase.elapsed.as_secs_f64());
-        let nanos_per_call = |time: Duration| ratio(time.as_secs_f64() * 1e9, float(calls));
+        // JSON has null for what is no number.
+        let nanos_per_call =
+            |time: Duration| if calls == 0 { f64::NAN } else { ratio(time.as_secs_f64() * 1e9, float(calls)) };
         let server = server.map(|server| ServerReport {
             server_cpu_ns_per_call: nanos_per_call(server.cpu.total()),
             server_cpu_is_exact: server.cpu.is_exact,
@@ -188,6 +198,8 @@ impl Report {
             seen: Seen::default(),
             setting,
             schedule: phase.punctuality.as_ref().map(|punctuality| ScheduleReport::new(punctuality, phase)),
+            longest_silence_seconds: phase.longest_silence.map(|silence| round(silence.as_secs_f64(), 6)),
+            interrupted: interrupt::signal().is_some(),
             verify: None,
             full: None,
         }
@@ -196,6 +208,10 @@ impl Report {
     /// Says which process the server's figures are of, or why there are none.
     pub(crate) fn tell_server(&mut self, sighting: &Sighting) {
         self.seen = match sighting {
+            Sighting::Seen { pid, name } if self.server.is_none() => {
+                let reason = format!("process {pid} {name} ended before the measuring did");
+                Seen { server_unseen: Some(reason), ..Seen::default() }
+            }
             Sighting::Seen { pid, name } => {
                 Seen { server_pid: Some(*pid), server_process: Some(name.clone()), server_unseen: None }
             }
@@ -246,6 +262,10 @@ impl Report {
     /// The warnings, each of another kind.
     pub(crate) fn kinds_of_warnings(&self) -> Vec<(Warning, String)> {
         let mut warnings = Vec::new();
+        if self.interrupted {
+            let text = format!("Interrupted: the figures are of the {:.3} s until then.", self.seconds);
+            warnings.push((Warning::Interrupted, text));
+        }
         // An open loop waits for the next due time on its CPU, so there only its lateness tells.
         if self.schedule.is_none() && self.client_busy_percent > CLIENT_BUSY_PERCENT_MAX {
             let text = format!(

@@ -5,6 +5,7 @@ use crate::crew::{self, Crew, Orders};
 use crate::dialog::Dialog;
 use crate::drive::{Driver, Limit, Phase, token};
 use crate::error::BenchError;
+use crate::interrupt;
 use crate::keys;
 use crate::live::{Goal, Live, Stage};
 use crate::plan::{Plan, Work};
@@ -12,7 +13,7 @@ use crate::process::Process;
 use crate::repair::Repair;
 use crate::report::{Report, ServerUse, Setting};
 use crate::ring::{Rendered, Ring, Wording};
-use crate::scan::{Denial, Tally};
+use crate::scan::Denial;
 use crate::sequence::distinct;
 use crate::template::Template;
 use crate::verify::{Capture, ClockOffset, RECORDS_MAX, Recorder, Verdict, Watch, judge};
@@ -31,7 +32,6 @@ pub(crate) fn run(plan: &Plan, live: Option<&Live>) -> Result<Report, BenchError
     if let [cpu] = plan.cpus.as_slice() {
         crew::pin(*cpu)?;
     }
-    let server = plan.pid.map(Process::open).transpose()?;
     let mut dialogs = Vec::with_capacity(plan.connections);
     for _ in 0..plan.connections {
         dialogs.push(Dialog::open(&plan.target)?);
@@ -60,9 +60,10 @@ pub(crate) fn run(plan: &Plan, live: Option<&Live>) -> Result<Report, BenchError
         begin(live, Stage::WarmingUp, Goal::Time(plan.warmup));
         let orders = Orders { limit: Limit::Time(plan.warmup), pace: plan.pace, live };
         let (warmed, _) = crew.run_phase(&mut rings, orders)?;
-        refuse_errors(plan, "the warm-up", &warmed.tally)?;
+        refuse_failed(plan, "the warm-up", &warmed)?;
     }
-    let (phase, client_cpu, server) = measure(plan, &mut crew, &mut rings, server, live)?;
+    refuse_interrupted()?;
+    let (phase, client_cpu, server) = measure(plan, &mut crew, &mut rings, live)?;
     let keys_measured = rendered.iter().map(|ring| distinct(ring.keys()).len()).sum();
     let verdict = speech.verdict(plan, clock, crew, epoch)?;
     Ok(Report::new(speech.setting(plan, keys_measured), &phase, client_cpu, server).with_verdict(verdict))
@@ -293,7 +294,7 @@ fn touch(
         let calls = u64::try_from(part.len()).unwrap_or(u64::MAX);
         let mut rings = crew.deal(&[rendered]);
         let (touched, _) = crew.run_phase(&mut rings, Orders { limit: Limit::Calls(calls), pace: None, live })?;
-        refuse_errors(plan, "touching the keys", &touched.tally)?;
+        refuse_failed(plan, "touching the keys", &touched)?;
     }
     Ok(())
 }
@@ -302,15 +303,18 @@ fn measure(
     plan: &Plan,
     crew: &mut Crew,
     rings: &mut [Vec<Ring>],
-    server: Option<Process>,
     live: Option<&Live>,
 ) -> Result<(Phase, Duration, Option<ServerUse>), BenchError> {
-    let server_before = server.map(Process::cpu_time).transpose()?;
+    // A server that ends, or is another process afterwards, has no figures; the report says so.
+    let server = plan.pid.and_then(|pid| Process::open(pid).ok());
+    let server_before = server.and_then(|process| process.cpu_time().ok());
+    interrupt::is_worth_telling();
     begin(live, Stage::Measuring, Goal::from(plan.limit));
     let (phase, client_cpu) = crew.run_phase(rings, Orders { limit: plan.limit, pace: plan.pace, live })?;
     let used = match (server, server_before) {
         (Some(process), Some(before)) => {
-            Some(ServerUse { cpu: process.cpu_time()?.since(before), rss_bytes: process.rss_bytes()? })
+            let (after, rss) = (process.cpu_time().ok(), process.rss_bytes().ok());
+            after.zip(rss).map(|(after, rss_bytes)| ServerUse { cpu: after.since(before), rss_bytes })
         }
         _ => None,
     };
@@ -323,14 +327,24 @@ fn begin(live: Option<&Live>, stage: Stage, goal: Goal) {
     }
 }
 
-/// Errors before the clock starts end the run, unless it is meant to live through them.
-fn refuse_errors(plan: &Plan, stage: &'static str, tally: &Tally) -> Result<(), BenchError> {
-    match &tally.first_error {
+/// Errors before the clock starts end the run, unless it is meant to live through them. Silence ends it in any case.
+fn refuse_failed(plan: &Plan, stage: &'static str, phase: &Phase) -> Result<(), BenchError> {
+    refuse_interrupted()?;
+    if phase.unanswered > 0 {
+        let silence = phase.longest_silence.unwrap_or(phase.elapsed);
+        return Err(BenchError::Stalled { seconds: silence.as_secs(), waiting: phase.unanswered });
+    }
+    match &phase.tally.first_error {
         Some(reply) if !plan.reconnect => {
-            Err(BenchError::Warming { stage, errors: tally.errors, reply: reply.clone() })
+            Err(BenchError::Warming { stage, errors: phase.tally.errors, reply: reply.clone() })
         }
         _ => Ok(()),
     }
+}
+
+/// What a signal has cut short before the clock starts is nothing to go on from.
+fn refuse_interrupted() -> Result<(), BenchError> {
+    if interrupt::signal().is_some() { Err(BenchError::Interrupted) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -104,6 +104,9 @@ impl Comparison {
             }));
         }
         let mut whole = json!({"rounds": self.rounds, "targets": targets, "rows": self.rows()});
+        if let (Some(why), Some(fields)) = (&self.stopped, whole.as_object_mut()) {
+            fields.insert("stopped".to_owned(), json!(why));
+        }
         if let (Some((command_line, machine)), Some(fields)) = (&self.full, whole.as_object_mut()) {
             fields.insert("command_line".to_owned(), json!(command_line));
             fields.insert("machine".to_owned(), json!(machine));
@@ -211,7 +214,7 @@ impl Comparison {
         let pairs = first.reports.iter().zip(&rival.reports);
         let ratios = pairs.filter_map(|(base, own)| {
             let (base, own) = ((measure.value)(base)?, (measure.value)(own)?);
-            (base > 0.0).then(|| own / base)
+            (base > 0.0 && own.is_finite()).then(|| own / base)
         });
         Spread::of(&ratios.collect::<Vec<f64>>())
     }
@@ -248,7 +251,8 @@ impl Comparison {
 
     /// The warnings of all rounds, each kind once for each server.
     fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let mut warnings: Vec<String> =
+            self.stopped.iter().map(|why| format!("Only {} rounds were finished: {why}", self.rounds)).collect();
         for rival in &self.rivals {
             let errors: u64 = rival.reports.iter().map(|report| report.errors).sum();
             if errors > 0 {
@@ -339,7 +343,8 @@ fn ratio_text(ratio: f64) -> String {
 
 impl Rival {
     fn spread(&self, measure: &Measure) -> Option<Spread> {
-        Spread::of(&self.reports.iter().filter_map(measure.value).collect::<Vec<f64>>())
+        let values = self.reports.iter().filter_map(measure.value).filter(|value| value.is_finite());
+        Spread::of(&values.collect::<Vec<f64>>())
     }
 
     /// The latencies of all rounds together.

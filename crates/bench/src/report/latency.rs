@@ -45,18 +45,27 @@ impl Latency {
         self.nanos.len()
     }
 
-    /// The time in microseconds within which `percentile` of 100 batches were answered; 0 if there were none.
+    /// The time in microseconds within which `percentile` of 100 batches were answered; no number if there were none.
     pub(crate) fn percentile_us(&self, percentile: f64) -> f64 {
+        if self.nanos.is_empty() {
+            return f64::NAN;
+        }
         round(float(self.nanos.value_at_quantile(percentile / 100.0)) / 1_000.0, 3)
     }
 
-    /// The longest in microseconds; 0 if there was none.
+    /// The longest in microseconds; no number if there was none.
     pub(crate) fn max_us(&self) -> f64 {
+        if self.nanos.is_empty() {
+            return f64::NAN;
+        }
         round(float(self.nanos.max()) / 1_000.0, 3)
     }
 
-    /// The average in microseconds; 0 if there was none.
+    /// The average in microseconds; no number if there was none.
     pub(crate) fn mean_us(&self) -> f64 {
+        if self.nanos.is_empty() {
+            return f64::NAN;
+        }
         round(self.nanos.mean() / 1_000.0, 3)
     }
 

@@ -32,7 +32,14 @@ pub(crate) fn sample(server: Option<ServerUse>) -> Report {
     for text in ["ERR <script>two\u{1b}[2J", "ERR one", "ERR <script>two\u{1b}[2J"] {
         tally.error_texts.count(text.as_bytes());
     }
-    let phase = Phase { tally, elapsed: Duration::from_secs(2), batch_nanos, punctuality: None };
+    let phase = Phase {
+        tally,
+        elapsed: Duration::from_secs(2),
+        batch_nanos,
+        punctuality: None,
+        longest_silence: None,
+        unanswered: 0,
+    };
     Report::new(setting, &phase, Duration::from_secs(1), server)
 }
 
@@ -156,11 +163,26 @@ fn the_page_holds_everything_and_no_markup_from_outside() {
 #[test]
 fn a_run_without_calls_has_a_report_too() {
     let batch_nanos = Histogram::new_with_bounds(1_000, 60_000_000_000, 3).unwrap();
-    let phase = Phase { tally: Tally::default(), elapsed: Duration::ZERO, batch_nanos, punctuality: None };
+    let phase = Phase {
+        tally: Tally::default(),
+        elapsed: Duration::ZERO,
+        batch_nanos,
+        punctuality: None,
+        longest_silence: None,
+        unanswered: 0,
+    };
     let setting = sample(None).setting;
     let mut report = Report::new(setting, &phase, Duration::ZERO, Some(sample_server()));
     report.complete(String::new(), Machine::look(), Vec::new());
     assert!(report.is_clean());
-    assert!(report.to_table().contains("calls per second         0\n"));
+    let table = report.to_table();
+    assert!(table.contains("calls per second         0\n") && table.contains("CPU per call      – (– user"), "{table}");
+    let latencies = table.lines().skip_while(|line| !line.starts_with("batch latency")).nth(1).unwrap();
+    assert!(latencies.split_whitespace().all(|figure| figure == "–"), "{table}");
+    let json: serde_json::Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
+    for name in ["p50_us", "p99_us", "p999_us", "server_cpu_ns_per_call", "server_user_ns_per_call"] {
+        assert!(json[name].is_null(), "{name}");
+    }
+    assert!(json["latency"]["max_us"].is_null() && json["latency"]["mean_us"].is_null());
     assert!(report.to_html().contains("</html>") && report.to_json().unwrap().contains("\"percentiles\":[]"));
 }
