@@ -21,6 +21,12 @@ pub(crate) enum BenchError {
     /// The server has no way to do what the workload needs.
     #[error("{target} cannot do the workload {workload}: as a server of the dialect {dialect} it has {has}")]
     NotOffered { workload: &'static str, target: String, dialect: &'static str, has: &'static str },
+    /// No limit can be held against a clock that does not run.
+    #[error(
+        "the server's clock stands still, or does not run as this one's (is it a server with --test-clock?): \
+         --verify needs one that runs"
+    )]
+    ClockStill,
     /// Checking every reply needs memory for every call.
     #[error(
         "--verify keeps 32 bytes for every limit of every call, and {most} are the most it keeps: \

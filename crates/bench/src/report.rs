@@ -145,6 +145,8 @@ pub(crate) enum Warning {
     ClientLate,
     /// The server did not keep up with the rate.
     RateNotKept,
+    /// The limits could not be checked.
+    Unchecked,
     /// A limit was broken.
     Violations,
     /// The server's CPU time is not exact.
@@ -245,7 +247,7 @@ impl Report {
 
     /// Whether every call was answered as it should be.
     pub(crate) fn is_clean(&self) -> bool {
-        let is_verified = self.verify.as_ref().is_none_or(|verdict| verdict.violations == 0);
+        let is_verified = self.verify.as_ref().is_none_or(|verdict| verdict.violations == 0 && verdict.limits_checked);
         self.errors == 0 && self.unexpected_replies == 0 && is_verified
     }
 
@@ -276,6 +278,9 @@ impl Report {
         }
         if let Some(schedule) = &self.schedule {
             warnings.extend(schedule.warnings());
+        }
+        if let Some(doubt) = self.verify.as_ref().and_then(|verdict| verdict.clock_doubt.as_ref()) {
+            warnings.push((Warning::Unchecked, format!("The limits could not be checked: {doubt}.")));
         }
         if let Some(verdict) = self.verify.as_ref().filter(|verdict| verdict.violations > 0) {
             let text = format!("{} replies broke their limit.", verdict.violations);

@@ -16,7 +16,7 @@ use crate::ring::{Rendered, Ring, Wording};
 use crate::scan::Denial;
 use crate::sequence::distinct;
 use crate::template::Template;
-use crate::verify::{Capture, ClockOffset, RECORDS_MAX, Recorder, Verdict, Watch, judge};
+use crate::verify::{Capture, ClockReading, RECORDS_MAX, Recorder, TRIAL, Verdict, Watch};
 use crate::workload::{Chosen, Dialect, Terms};
 use mio::Poll;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(crate) fn run(plan: &Plan, live: Option<&Live>) -> Result<Report, BenchError
     }
     let first = dialogs.first_mut().ok_or_else(|| BenchError::Arguments("--connections 0".into()))?;
     let speech = Speech::find(plan, first)?;
-    let clock = speech.ask_clock(first, epoch)?;
+    let clock = speech.try_clock(first, epoch)?;
     let placement = Placement::find(plan, &mut dialogs)?;
     let mut crew = speech.gather(plan, &placement, dialogs, epoch)?;
 
@@ -65,7 +65,7 @@ pub(crate) fn run(plan: &Plan, live: Option<&Live>) -> Result<Report, BenchError
     refuse_interrupted()?;
     let (phase, client_cpu, server) = measure(plan, &mut crew, &mut rings, live)?;
     let keys_measured = rendered.iter().map(|ring| distinct(ring.keys()).len()).sum();
-    let verdict = speech.verdict(plan, clock, crew, epoch)?;
+    let verdict = speech.verdict(plan, clock, crew, epoch);
     Ok(Report::new(speech.setting(plan, keys_measured), &phase, client_cpu, server).with_verdict(verdict))
 }
 
@@ -128,16 +128,31 @@ impl Speech {
         Ok(Speech { wording, script, denial, line, workload, dialect, watch })
     }
 
-    /// How far the server's clock is from this one, if replies are checked and it matters.
-    fn ask_clock(&self, dialog: &mut Dialog, epoch: Instant) -> Result<ClockOffset, BenchError> {
-        if !self.watch.as_ref().is_some_and(Watch::needs_clock) {
-            return Ok(ClockOffset::NONE);
+    /// How far the server's clock is from this one, if replies are checked. A server without one is refused where it
+    /// matters, and so is a clock that does not run.
+    fn try_clock(&self, dialog: &mut Dialog, epoch: Instant) -> Result<Option<ClockReading>, BenchError> {
+        let Some(first) = self.read_clock(dialog, epoch)? else {
+            if !self.watch.as_ref().is_some_and(Watch::needs_clock) {
+                return Ok(None);
+            }
+            return Err(BenchError::Preparation {
+                command: if self.dialect == Some(Dialect::Tollgate) { "RL.CLOCK" } else { "TIME" }.into(),
+                reply: "no time, which --verify needs to know where windows begin".into(),
+            });
+        };
+        std::thread::sleep(TRIAL);
+        match self.read_clock(dialog, epoch)? {
+            Some(second) if first.runs_until(second) => Ok(Some(second)),
+            _ => Err(BenchError::ClockStill),
         }
-        let is_native = self.dialect == Some(Dialect::Tollgate);
-        ClockOffset::ask(dialog, is_native, epoch)?.ok_or_else(|| BenchError::Preparation {
-            command: if is_native { "RL.CLOCK" } else { "TIME" }.into(),
-            reply: "no time, which --verify needs to know where windows begin".into(),
-        })
+    }
+
+    /// Asks the server for its time, if replies are checked and it can tell.
+    fn read_clock(&self, dialog: &mut Dialog, epoch: Instant) -> Result<Option<ClockReading>, BenchError> {
+        match (&self.watch, self.dialect) {
+            (None, _) | (_, Some(Dialect::Throttlecrab)) => Ok(None),
+            (Some(_), dialect) => ClockReading::ask(dialog, dialect == Some(Dialect::Tollgate), epoch),
+        }
     }
 
     /// Deals the connections among the threads.
@@ -174,20 +189,12 @@ impl Speech {
     }
 
     /// Holds every reply of the run against its limit.
-    fn verdict(
-        &self,
-        plan: &Plan,
-        before: ClockOffset,
-        crew: Crew,
-        epoch: Instant,
-    ) -> Result<Option<Verdict>, BenchError> {
-        let Some(watch) = &self.watch else { return Ok(None) };
+    fn verdict(&self, plan: &Plan, before: Option<ClockReading>, crew: Crew, epoch: Instant) -> Option<Verdict> {
+        let watch = self.watch.as_ref()?;
         let recorders = crew.recorders();
-        let mut offset = before;
-        if watch.needs_clock() {
-            offset = offset.hull(self.ask_clock(&mut Dialog::open(&plan.target)?, epoch)?);
-        }
-        Ok(Some(judge(watch, recorders, offset)))
+        // A server that is gone by now has still answered what was checked.
+        let asked = Dialog::open(&plan.target).and_then(|mut dialog| self.read_clock(&mut dialog, epoch));
+        Some(watch.judge(recorders, before, asked.ok().flatten()))
     }
 
     fn setting(&self, plan: &Plan, keys_measured: usize) -> Setting {
