@@ -30,6 +30,7 @@ pub(crate) struct Comparison {
     rivals: Vec<Rival>,
     /// How many are made; if it was stopped, how many were finished.
     rounds: usize,
+    rounds_asked: usize,
     /// Why not all rounds were made.
     stopped: Option<String>,
     /// The command that was given and the machine, for a report in a file.
@@ -72,7 +73,7 @@ impl Comparison {
             let sighting = Sighting::Unseen { reason: String::new() };
             rivals.push(Rival { letter, plan, sighting, reports: Vec::new(), turns: Vec::new() });
         }
-        Ok(Comparison { rivals, rounds, stopped: None, full: None })
+        Ok(Comparison { rivals, rounds, rounds_asked: rounds, stopped: None, full: None })
     }
 
     /// Calls every key of every server once, then measures them round after round. What is finished when it fails is

@@ -132,6 +132,9 @@ struct Seen {
     server_process: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     server_unseen: Option<String>,
+    /// It was seen, but not to the end.
+    #[serde(skip)]
+    has_ended: bool,
 }
 
 /// What spoils a figure.
@@ -212,10 +215,10 @@ impl Report {
         self.seen = match sighting {
             Sighting::Seen { pid, name } if self.server.is_none() => {
                 let reason = format!("process {pid} {name} ended before the measuring did");
-                Seen { server_unseen: Some(reason), ..Seen::default() }
+                Seen { server_unseen: Some(reason), has_ended: true, ..Seen::default() }
             }
             Sighting::Seen { pid, name } => {
-                Seen { server_pid: Some(*pid), server_process: Some(name.clone()), server_unseen: None }
+                Seen { server_pid: Some(*pid), server_process: Some(name.clone()), ..Seen::default() }
             }
             Sighting::Unseen { reason } => Seen { server_unseen: Some(reason.clone()), ..Seen::default() },
         };

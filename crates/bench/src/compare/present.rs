@@ -251,8 +251,11 @@ impl Comparison {
 
     /// The warnings of all rounds, each kind once for each server.
     fn warnings(&self) -> Vec<String> {
-        let mut warnings: Vec<String> =
-            self.stopped.iter().map(|why| format!("Only {} rounds were finished: {why}", self.rounds)).collect();
+        let mut warnings: Vec<String> = self
+            .stopped
+            .iter()
+            .map(|why| format!("Only {} of {} rounds were finished: {why}", self.rounds, self.rounds_asked))
+            .collect();
         for rival in &self.rivals {
             let errors: u64 = rival.reports.iter().map(|report| report.errors).sum();
             if errors > 0 {

@@ -91,7 +91,13 @@ fn made_up() -> Comparison {
         turns: vec![0, 1, 0],
     };
     let rivals = vec![rival("A", "redis://:secret@a:1", [400, 1_000, 2_000]), rival("B", "b:2", [100, 500, 1_500])];
-    Comparison { rivals, rounds: 3, stopped: None, full: Some(("tollgate bench".to_owned(), Machine::look())) }
+    Comparison {
+        rivals,
+        rounds: 3,
+        rounds_asked: 3,
+        stopped: None,
+        full: Some(("tollgate bench".to_owned(), Machine::look())),
+    }
 }
 
 #[test]

@@ -63,7 +63,8 @@ impl Report {
             rows.push(("server process", format!("{pid} {name}")));
         }
         if let Some(reason) = &self.seen.server_unseen {
-            rows.push(("server CPU per call", format!("not measured: {reason} (--pid tells which process it is)")));
+            let advice = if self.seen.has_ended { "" } else { " (--pid tells which process it is)" };
+            rows.push(("server CPU per call", format!("not measured: {reason}{advice}")));
         }
         rows
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::scan::Tally;
+use crate::verify::Verdict;
 use hdrhistogram::Histogram;
 
 /// A report of 1000 calls in two seconds, whose texts hold what must never become markup.
@@ -185,4 +186,34 @@ fn a_run_without_calls_has_a_report_too() {
     }
     assert!(json["latency"]["max_us"].is_null() && json["latency"]["mean_us"].is_null());
     assert!(report.to_html().contains("</html>") && report.to_json().unwrap().contains("\"percentiles\":[]"));
+}
+
+#[test]
+fn limits_that_could_not_be_checked_are_not_taken_for_kept() {
+    let verdict = |clock_doubt: Option<&str>| Verdict {
+        limits_checked: clock_doubt.is_none(),
+        clock_doubt: clock_doubt.map(str::to_owned),
+        clock_slack_us: 85,
+        ..Verdict::default()
+    };
+    let mut report = sample(None);
+    (report.errors, report.unexpected_replies) = (0, 0);
+    for (doubt, is_clean) in [(None, true), (Some("the clock was moved"), false)] {
+        let report = report.clone().with_verdict(Some(verdict(doubt)));
+        assert_eq!(report.is_clean(), is_clean);
+        let table = report.to_table();
+        assert!(table.contains("server's clock           known to within 85.0 µs"), "{table}");
+        let warning = "WARNING: The limits could not be checked: the clock was moved.";
+        assert_eq!(table.contains(warning), !is_clean, "{table}");
+        assert_eq!(report.to_html().contains("could not be checked"), !is_clean);
+    }
+}
+
+#[test]
+fn a_process_that_ended_has_no_figures_and_the_report_says_so() {
+    let mut report = sample(None);
+    report.tell_server(&Sighting::Seen { pid: 4_711, name: "tollgate".into() });
+    let table = report.to_table();
+    assert!(table.contains("not measured: process 4711 tollgate ended before the measuring did"), "{table}");
+    assert!(!report.to_json().unwrap().contains("server_pid"));
 }
