@@ -80,13 +80,13 @@ pub fn auth(core: &mut Core, session: &mut Session, call: &Call<'_>, reply: &mut
     }
 }
 
+/// The only user is `default`; without a password any word is right for it, as in Redis.
 fn are_right(core: &Core, user: &[u8], password: &[u8]) -> bool {
     // The password is checked for any user, so that the time tells nothing about which users there are.
     let password_fits = core.settings.password.as_ref().is_none_or(|check| check(password));
     password_fits && user == b"default"
 }
 
-/// The only user is `default`; without a password any word is right for it, as in Redis.
 fn log_in(core: &mut Core, session: &mut Session, user: &[u8], password: &[u8]) -> bool {
     let fits = are_right(core, user, password);
     if fits {
@@ -136,8 +136,8 @@ impl<'a> Greeting<'a> {
     }
 }
 
-/// The protocol that will be spoken behind a HELLO of an authenticated session that speaks `protocol` before it. Nothing
-/// is changed or counted.
+/// The protocol that will be spoken behind a HELLO of an authenticated session that speaks `protocol` before it.
+/// Nothing is changed or counted.
 pub fn protocol_behind_hello(core: &Core, protocol: Protocol, args: Args<'_>) -> Protocol {
     let Ok(greeting) = Greeting::read(args, protocol) else { return protocol };
     let may_enter = greeting.credentials.is_none_or(|(user, password)| are_right(core, user, password));

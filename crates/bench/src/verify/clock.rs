@@ -159,7 +159,7 @@ mod tests {
         ClockReading { offset: ClockOffset { low, high }, at }
     }
 
-    /// Offsets of a first reading, and the time and offsets of a second; whether the clock ran, and how far it was moved.
+    /// Offsets of a first reading, time and offsets of a second; whether the clock ran, and how far it was moved.
     #[test]
     fn clocks_that_stand_still_or_are_moved_are_told_from_those_that_drift() {
         let cases = [
