@@ -25,6 +25,8 @@ pub(crate) struct Connection {
     flights: VecDeque<Flight>,
     /// How many of them, from the back, the socket has not taken whole.
     unsent_flights: usize,
+    /// It was given up: what its socket still tells is of no concern.
+    is_gone: bool,
 }
 
 /// A batch on its way.
@@ -111,12 +113,18 @@ impl Connection {
             ring_index,
             flights: VecDeque::with_capacity(1),
             unsent_flights: 0,
+            is_gone: false,
         })
     }
 
     /// Which ring the batches of this connection come from.
     pub(crate) fn ring_index(&self) -> usize {
         self.ring_index
+    }
+
+    /// Whether it was given up and not replaced yet.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is_gone
     }
 
     /// Batches on the way.
@@ -277,6 +285,7 @@ impl Connection {
             }
         }
         self.unsent_flights = 0;
+        self.is_gone = true;
         Ok(lost)
     }
 
@@ -300,6 +309,7 @@ impl Connection {
         let _ = self.stream.source().deregister(registry);
         self.stream = Stream::from_socket(socket)?;
         self.stream.source().register(registry, token, Interest::READABLE | Interest::WRITABLE)?;
+        self.is_gone = false;
         self.scanner.restart();
         if let Some(capture) = &mut self.capture {
             capture.restart();

@@ -143,7 +143,8 @@ impl Driver {
         event: &Event,
     ) -> Result<Option<Instant>, BenchError> {
         let place = event.token().0;
-        let Some(connection) = self.connections.get_mut(place) else { return Ok(None) };
+        // Replies may have come before a connection was lost at sending.
+        let Some(connection) = self.connections.get_mut(place).filter(|one| !one.is_gone()) else { return Ok(None) };
         let Some(ring) = ring_for(rings, connection) else { return Ok(None) };
         let sent = if event.is_writable() { connection.send(ring) } else { Ok(()) };
         let received = match sent {

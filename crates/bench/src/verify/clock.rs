@@ -37,27 +37,31 @@ pub(crate) struct ClockOffset {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClockReading {
     pub(crate) offset: ClockOffset,
-    /// Microseconds since the run began.
-    pub(crate) at: i64,
+    /// The first question, in microseconds since the run began.
+    pub(crate) from: i64,
+    /// The last answer, likewise.
+    pub(crate) until: i64,
 }
 
 impl ClockReading {
     /// Asks the server for its time; `native` is Tollgate. None if it has no such command.
     pub(crate) fn ask(dialog: &mut Dialog, native: bool, epoch: Instant) -> Result<Option<ClockReading>, BenchError> {
+        let micros = || i64::try_from(epoch.elapsed().as_micros()).unwrap_or(i64::MAX);
+        let from = micros();
         let offset = ClockOffset::ask(dialog, native, epoch)?;
-        let at = i64::try_from(epoch.elapsed().as_micros()).unwrap_or(i64::MAX);
-        Ok(offset.map(|offset| ClockReading { offset, at }))
+        Ok(offset.map(|offset| ClockReading { offset, from, until: micros() }))
     }
 
     /// Whether the clock has run on to a later reading, at least half as fast as this one's.
     pub(crate) fn runs_until(self, later: ClockReading) -> bool {
-        let elapsed = later.at.saturating_sub(self.at);
+        // What is certain: an asking may itself take long, and a clock that stands still makes its offset uncertain.
+        let elapsed = later.from.saturating_sub(self.until);
         later.offset.high >= self.offset.low.saturating_sub(elapsed / 2)
     }
 
     /// By how many microseconds the clock was moved before a later reading, backwards if negative; 0 if it was not.
     fn moved_until(self, later: ClockReading) -> i64 {
-        let elapsed = later.at.saturating_sub(self.at);
+        let elapsed = later.until.saturating_sub(self.from);
         let forwards = later.offset.low.saturating_sub(self.offset.high).max(0);
         let backwards = self.offset.low.saturating_sub(later.offset.high).max(0);
         let moved = forwards.saturating_sub(backwards);
@@ -156,7 +160,7 @@ mod tests {
     }
 
     fn reading(at: i64, low: i64, high: i64) -> ClockReading {
-        ClockReading { offset: ClockOffset { low, high }, at }
+        ClockReading { offset: ClockOffset { low, high }, from: at, until: at }
     }
 
     /// Offsets of a first reading, time and offsets of a second; whether the clock ran, and how far it was moved.
@@ -175,6 +179,18 @@ mod tests {
         for ((low, high), (at, second_low, second_high), runs, moved) in cases {
             let (first, second) = (reading(0, low, high), reading(at, second_low, second_high));
             assert_eq!((first.runs_until(second), first.moved_until(second)), (runs, moved), "{first:?} {second:?}");
+        }
+    }
+
+    /// Askings that take 200 ms each, 20 ms apart: a clock that stands still during them has offsets as wide.
+    #[test]
+    fn a_slow_asking_hides_no_clock_that_stands_still() {
+        let of = |from: i64, until: i64, runs: bool| {
+            let (low, high) = if runs { (-20, 20) } else { (-until, 1 - from) };
+            ClockReading { offset: ClockOffset { low, high }, from, until }
+        };
+        for runs in [true, false] {
+            assert_eq!(of(0, 200_000, runs).runs_until(of(220_000, 420_000, runs)), runs);
         }
     }
 
