@@ -112,8 +112,10 @@ def test_zipf_heats_few_keys(real):
     assert report["denied"] > 1000
 
 
-def test_a_clock_that_stands_still_is_no_reason_to_complain(server):
-    holds(run(server, "--verify", "--keys", "3", "--requests", "4000"), "slide")
+@pytest.mark.parametrize("workload", LIMITS)
+def test_a_clock_that_stands_still_is_refused(server, workload):
+    error = run(server, "--workload", workload, "--verify", "--keys", "3", "--requests", "4000", code=1)
+    assert "the server's clock stands still" in error and "--test-clock" in error
 
 
 def test_every_thread_may_have_a_cpu_of_its_own(real):

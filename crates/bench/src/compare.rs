@@ -13,7 +13,7 @@ use crate::drive::Limit;
 use crate::error::BenchError;
 use crate::live::Live;
 use crate::plan::Plan;
-use crate::process::{self, Sighting};
+use crate::process::{self, Process, Sighting};
 use crate::report::{Machine, Report};
 use crate::run;
 use crate::template::SHA_HOLE;
@@ -30,7 +30,11 @@ const ROUNDS_MAX: usize = 1_000;
 #[derive(Debug)]
 pub(crate) struct Comparison {
     rivals: Vec<Rival>,
+    /// How many are made; if it was stopped, how many were finished.
     rounds: usize,
+    rounds_asked: usize,
+    /// Why not all rounds were made.
+    stopped: Option<String>,
     /// The command that was given and the machine, for a report in a file.
     pub(crate) full: Option<(String, Machine)>,
 }
@@ -74,11 +78,30 @@ impl Comparison {
             let sighting = Sighting::Unseen { reason: String::new() };
             rivals.push(Rival { letter, plan, sighting, touched: None, reports: Vec::new(), turns: Vec::new() });
         }
-        Ok(Comparison { rivals, rounds, full: None })
+        Ok(Comparison { rivals, rounds, rounds_asked: rounds, stopped: None, full: None })
     }
 
-    /// Calls every key of every server once, then measures them round after round.
+    /// Calls every key of every server once, then measures them round after round. What is finished when it fails is
+    /// kept.
     pub(crate) fn run(&mut self, live: Option<&Live>) -> Result<(), BenchError> {
+        let outcome = self.run_rounds(live);
+        if let Err(error) = &outcome {
+            self.rounds = self.rivals.iter().map(|rival| rival.reports.len()).min().unwrap_or_default();
+            self.rivals.iter_mut().for_each(|rival| rival.reports.truncate(self.rounds));
+            self.stopped = Some(match error {
+                BenchError::Interrupted => "it was interrupted".to_owned(),
+                other => other.to_string(),
+            });
+        }
+        outcome
+    }
+
+    /// Whether every server was measured at least once.
+    pub(crate) fn has_rounds(&self) -> bool {
+        self.rounds > 0
+    }
+
+    fn run_rounds(&mut self, live: Option<&Live>) -> Result<(), BenchError> {
         for rival in &mut self.rivals {
             rival.prepare(live)?;
         }
@@ -152,7 +175,13 @@ impl Rival {
         if let Some(live) = live {
             live.label(format!("{stage}, {}", self.letter));
         }
+        if let Some(ended) = self.ended() {
+            return Err(self.stopped(&stage, ended));
+        }
         let mut report = run::run(&self.plan, live).map_err(|error| self.stopped(&stage, error))?;
+        if report.interrupted {
+            return Err(BenchError::Interrupted);
+        }
         report.tell_server(&self.sighting);
         if let Some(touched) = &self.touched {
             report.take_memory_per_key(touched);
@@ -162,7 +191,21 @@ impl Rival {
         Ok(())
     }
 
+    /// The error of a server whose process is gone; none if it is there, or was never seen.
+    fn ended(&self) -> Option<BenchError> {
+        match &self.sighting {
+            Sighting::Seen { pid, name, .. } if Process::open(*pid).is_err() => {
+                Some(BenchError::Ended { pid: *pid, name: name.clone() })
+            }
+            _ => None,
+        }
+    }
+
     fn stopped(&self, stage: &str, source: BenchError) -> BenchError {
+        if matches!(source, BenchError::Interrupted) {
+            return source;
+        }
+        let source = self.ended().unwrap_or(source);
         let target = self.plan.target.to_string();
         BenchError::Compared { target, stage: stage.to_owned(), source: Box::new(source) }
     }

@@ -25,6 +25,8 @@ pub(crate) struct Connection {
     flights: VecDeque<Flight>,
     /// How many of them, from the back, the socket has not taken whole.
     unsent_flights: usize,
+    /// It was given up: what its socket still tells is of no concern.
+    is_gone: bool,
 }
 
 /// A batch on its way.
@@ -43,6 +45,8 @@ struct Flight {
 /// What came of reading.
 #[derive(Debug)]
 pub(crate) struct Progress {
+    /// Replies that have come.
+    pub(crate) replies: u64,
     /// Batches whose last reply has come.
     pub(crate) completed: usize,
     /// When the last reply of this reading came; before that, when the oldest batch was sent.
@@ -70,6 +74,9 @@ enum Stream {
     Tcp(mio::net::TcpStream),
     Unix(mio::net::UnixStream),
 }
+
+/// What is said of calls that nobody waits for any longer.
+const UNANSWERED: &str = "no reply until the run ended";
 
 /// Large enough for the replies of a usual batch in one read.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -106,6 +113,7 @@ impl Connection {
             ring_index,
             flights: VecDeque::with_capacity(1),
             unsent_flights: 0,
+            is_gone: false,
         })
     }
 
@@ -114,9 +122,19 @@ impl Connection {
         self.ring_index
     }
 
+    /// Whether it was given up and not replaced yet.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
     /// Batches on the way.
     pub(crate) fn flights(&self) -> usize {
         self.flights.len()
+    }
+
+    /// When the oldest batch on the way was due; none if nothing is on the way.
+    pub(crate) fn waiting_since(&self) -> Option<Instant> {
+        self.flights.front().map(|flight| flight.due)
     }
 
     /// Sends the next batch of the ring, which was due at `due`; it is now `now`.
@@ -155,7 +173,7 @@ impl Connection {
     }
 
     /// Reads what has come, until there is no more or nothing is on the way. `is_closing` says that the other side has
-    /// sent its last: its end is then waiting behind what has come.
+    /// sent its last: its end is then waiting behind what has come, and is read too.
     pub(crate) fn receive(
         &mut self,
         ring: &Ring,
@@ -165,16 +183,16 @@ impl Connection {
         let Some(oldest) = self.flights.front() else {
             return self.receive_unasked(counter);
         };
-        let mut progress = Progress { completed: 0, at: oldest.sent_at, gone: None };
+        let mut progress = Progress { replies: 0, completed: 0, at: oldest.sent_at, gone: None };
         loop {
             let length = match self.stream.read(&mut counter.buffer) {
                 Ok(0) => {
-                    return progress.ending(BenchError::Closed { said: counter.tally.first_error.clone() });
+                    return progress.ending(BenchError::Closed { said: self.scanner.last_error() });
                 }
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(progress),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return progress.ending(lost(error, counter.tally.first_error.clone())),
+                Err(error) => return progress.ending(lost(error, self.scanner.last_error())),
             };
             let bytes = counter.buffer.get(..length).unwrap_or_default();
             let before = counter.tally.replies;
@@ -186,14 +204,15 @@ impl Connection {
             let replies = counter.tally.replies.saturating_sub(before);
             if replies > 0 {
                 progress.at = Instant::now();
+                progress.replies = progress.replies.saturating_add(replies);
                 if self.capture.is_some() {
                     self.record(ring, replies, progress.at, counter)?;
                 }
                 progress.completed = progress.completed.saturating_add(self.settle(replies, progress.at, counter)?);
             }
             // A read that did not fill the buffer has emptied the socket, and more bytes raise a new event: the
-            // read that would only say so is saved.
-            if (length < BUFFER_BYTES && !is_closing) || self.flights.is_empty() {
+            // read that would only say so is saved. The end raises none, as this event has told of it already.
+            if !is_closing && (length < BUFFER_BYTES || self.flights.is_empty()) {
                 return Ok(progress);
             }
         }
@@ -205,7 +224,7 @@ impl Connection {
             Ok(0) => Err(BenchError::Closed { said: None }),
             Ok(_) => Err(BenchError::Protocol("more replies came than calls were sent".into())),
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                Ok(Progress { completed: 0, at: Instant::now(), gone: None })
+                Ok(Progress { replies: 0, completed: 0, at: Instant::now(), gone: None })
             }
             Err(error) => Err(lost(error, None)),
         }
@@ -266,7 +285,22 @@ impl Connection {
             }
         }
         self.unsent_flights = 0;
+        self.is_gone = true;
         Ok(lost)
+    }
+
+    /// The run ends before what is on the way was answered: the time that each batch has waited is the least that its
+    /// latency would have been.
+    pub(crate) fn leave_unanswered(
+        &mut self,
+        ring: &Ring,
+        now: Instant,
+        counter: &mut Counter,
+    ) -> Result<(), BenchError> {
+        for flight in &self.flights {
+            counter.latencies.record(now.saturating_duration_since(flight.due));
+        }
+        self.give_up(ring, UNANSWERED, counter).map(|_| ())
     }
 
     /// Goes on with a fresh socket in place of one that is gone.
@@ -275,6 +309,7 @@ impl Connection {
         let _ = self.stream.source().deregister(registry);
         self.stream = Stream::from_socket(socket)?;
         self.stream.source().register(registry, token, Interest::READABLE | Interest::WRITABLE)?;
+        self.is_gone = false;
         self.scanner.restart();
         if let Some(capture) = &mut self.capture {
             capture.restart();

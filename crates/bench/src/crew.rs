@@ -119,6 +119,8 @@ fn merge(outcomes: Vec<Result<(Phase, Duration), BenchError>>) -> Result<(Phase,
         };
         sum.tally.add(phase.tally);
         sum.elapsed = sum.elapsed.max(phase.elapsed);
+        sum.longest_silence = sum.longest_silence.max(phase.longest_silence);
+        sum.unanswered = sum.unanswered.saturating_add(phase.unanswered);
         // Equal bounds: nothing can be out of range.
         let _ = sum.batch_nanos.add(&phase.batch_nanos);
         if let (Some(all), Some(one)) = (&mut sum.punctuality, &phase.punctuality) {

@@ -6,6 +6,7 @@
 use crate::error::BenchError;
 use crate::target::{Socket, Target};
 use crate::template;
+use std::fmt;
 use std::io::{self, Read, Write};
 
 /// A reply of the preparation that is larger than this is not one that was asked for.
@@ -24,6 +25,9 @@ const DEPTH_MAX: usize = 16;
 /// Elements of one array, for the same reason.
 const ELEMENTS_MAX: usize = 1 << 16;
 
+/// A message repeats no more of a reply than this.
+const SHOWN_CHARS_MAX: usize = 100;
+
 /// What a command of the preparation was answered with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reply {
@@ -35,6 +39,23 @@ pub(crate) enum Reply {
     Null,
     /// Elements in their order.
     Array(Vec<Reply>),
+}
+
+impl fmt::Display for Reply {
+    /// In a few words, for a message.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reply::Text(text) => write!(formatter, "{:?}", shortened(text)),
+            Reply::Error(text) => write!(formatter, "the error {:?}", shortened(text)),
+            Reply::Null => formatter.write_str("nothing"),
+            Reply::Array(elements) => write!(formatter, "a list of {}", elements.len()),
+        }
+    }
+}
+
+/// What a reply says, as far as a line holds it.
+fn shortened(text: &str) -> String {
+    text.chars().take(SHOWN_CHARS_MAX).collect()
 }
 
 impl Dialog {
@@ -56,7 +77,7 @@ impl Dialog {
                 Err(BenchError::Authentication { target: dialog.target, reply })
             }
             Reply::Error(reply) => Err(BenchError::Preparation { command: "PING".into(), reply }),
-            other => Err(BenchError::Preparation { command: "PING".into(), reply: format!("{other:?}") }),
+            other => Err(BenchError::Preparation { command: "PING".into(), reply: other.to_string() }),
         }
     }
 
@@ -125,7 +146,7 @@ impl Dialog {
         match self.exchange(arguments)? {
             Reply::Text(text) => Ok(text),
             Reply::Error(reply) => Err(BenchError::Preparation { command: name.to_owned(), reply }),
-            other => Err(BenchError::Preparation { command: name.to_owned(), reply: format!("{other:?}") }),
+            other => Err(BenchError::Preparation { command: name.to_owned(), reply: other.to_string() }),
         }
     }
 
@@ -209,4 +230,25 @@ impl Dialog {
 fn number(field: Option<&str>, missing: impl FnOnce() -> String, command: &str) -> Result<usize, BenchError> {
     let value = field.and_then(|text| text.trim_end().parse().ok());
     value.ok_or_else(|| BenchError::Preparation { command: command.to_owned(), reply: missing() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_told_in_a_few_words() {
+        let text = |text: &str| Reply::Text(text.to_owned());
+        let cases = [
+            (text("OK"), "\"OK\""),
+            (text("a\u{1b}[2J"), "\"a\\u{1b}[2J\""),
+            (Reply::Error("ERR no".to_owned()), "the error \"ERR no\""),
+            (Reply::Null, "nothing"),
+            (Reply::Array(vec![text("a"), Reply::Array(vec![Reply::Null; 400])]), "a list of 2"),
+        ];
+        for (reply, expected) in cases {
+            assert_eq!(reply.to_string(), expected);
+        }
+        assert_eq!(text(&"x".repeat(5_000)).to_string().len(), SHOWN_CHARS_MAX + 2);
+    }
 }

@@ -8,16 +8,15 @@ use crate::connection::{Connection, Counter};
 use crate::error::BenchError;
 use crate::live::Live;
 use crate::open::Punctuality;
+use crate::patience::{LOOK_EVERY, Patience, is_interrupted};
 use crate::repair::Repair;
 use crate::ring::Ring;
 use crate::scan::Tally;
 use hdrhistogram::Histogram;
+use mio::event::Event;
 use mio::{Events, Poll, Token};
 use std::io;
 use std::time::{Duration, Instant};
-
-/// A server that says nothing for this long is given up.
-pub(crate) const STALL_LIMIT: Duration = Duration::from_secs(60);
 
 /// When a phase ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +49,21 @@ pub(crate) struct Phase {
     pub(crate) batch_nanos: Histogram<u64>,
     /// How well an open loop kept its schedule.
     pub(crate) punctuality: Option<Punctuality>,
+    /// Of a closed loop: the longest time in which a thread got no reply.
+    pub(crate) longest_silence: Option<Duration>,
+    /// Connections on which calls were given up, as no reply came for too long: nothing can follow this phase.
+    pub(crate) unanswered: usize,
+}
+
+/// The state of one closed loop.
+#[derive(Debug)]
+struct Closed {
+    budget: Budget,
+    patience: Patience,
+    /// Connections with a batch on the way, or lost with one.
+    busy: usize,
+    /// The last reply, or the end of the time in which lost connections were tried.
+    ended: Instant,
 }
 
 /// Calls that may still be sent in a phase.
@@ -82,83 +96,146 @@ impl Driver {
         live: Option<&Live>,
     ) -> Result<Phase, BenchError> {
         self.begin_phase(live, started)?;
-        let mut budget = Budget::new(limit, started);
-        let mut busy = self.begin_all(rings, &mut budget, started)?;
-        let mut ended = started;
+        let budget = Budget::new(limit, started);
+        let patience = Patience::new(started, budget.deadline);
+        let mut state = Closed { budget, patience, busy: 0, ended: started };
+        self.begin_all(&mut state, rings, started)?;
         let mut events = self.events.take().unwrap_or_else(|| Events::with_capacity(1_024));
-        while busy > 0 {
-            self.wait(&mut events, busy)?;
+        let mut unanswered = 0;
+        while state.busy > 0 {
+            self.wait(&mut events)?;
             for event in &events {
-                let place = event.token().0;
-                if self.repair.is_lost(place) {
-                    continue;
+                if let Some(now) = self.handle_closed(&mut state, rings, event)? {
+                    state.ended = now;
+                    self.counter.latencies.tell(live, self.counter.tally.replies, now);
                 }
-                let Some(connection) = self.connections.get_mut(place) else { continue };
-                let Some(ring) = ring_for(rings, connection) else { continue };
-                if event.is_writable()
-                    && let Err(error) = connection.send(ring)
-                {
-                    self.repair.lose(place, connection, ring, &mut self.counter, error)?;
-                    continue;
-                }
-                if !event.is_readable() {
-                    continue;
-                }
-                let progress = match connection.receive(ring, &mut self.counter, event.is_read_closed()) {
-                    Ok(progress) if progress.completed == 0 => continue,
-                    Ok(progress) => progress,
-                    Err(error) => {
-                        self.repair.lose(place, connection, ring, &mut self.counter, error)?;
-                        continue;
-                    }
-                };
-                let now = progress.at;
-                ended = now;
-                let sent = match budget.take(self.pipeline, now) {
-                    0 => {
-                        busy = busy.saturating_sub(1);
-                        Ok(())
-                    }
-                    calls => connection.begin(ring, calls, now, now),
-                };
-                if let Some(error) = sent.err().or(progress.gone) {
-                    self.repair.lose(place, connection, ring, &mut self.counter, error)?;
-                }
+            }
+            if is_interrupted() {
+                state.budget.spend();
+                state.patience.is_over(Instant::now());
+            }
+            if events.is_empty() {
+                let now = Instant::now();
                 self.counter.latencies.tell(live, self.counter.tally.replies, now);
+                if state.patience.is_at_end(now) {
+                    unanswered = self.leave_unanswered(rings, now)?;
+                    state.ended = now;
+                    break;
+                }
             }
             self.repair.load_script_if_missing(&self.counter.tally)?;
             if self.repair.is_needed() {
-                busy = busy.saturating_sub(self.reopen_closed(rings, &mut budget)?);
+                self.reopen_closed(&mut state, rings, live)?;
             }
         }
         self.events = Some(events);
-        Ok(self.end_phase(live, started, ended))
+        let mut phase = self.end_phase(live, started, state.ended);
+        phase.unanswered = unanswered;
+        phase.longest_silence = Some(state.patience.longest_silence(state.ended));
+        Ok(phase)
     }
 
-    /// Opens lost connections again and sends their next batches. Answers how many have no more to do.
-    fn reopen_closed(&mut self, rings: &mut [Ring], budget: &mut Budget) -> Result<usize, BenchError> {
-        let now = Instant::now();
-        if budget.is_over(now) {
-            return Ok(self.repair.leave());
-        }
-        let mut done: usize = 0;
-        while let Some((place, was_busy)) = self.repair.reopen(&mut self.connections, &self.poll, now)? {
-            if !was_busy {
-                continue;
+    /// Reads and writes one connection, and sends its next batch; answers when, if one was completed.
+    fn handle_closed(
+        &mut self,
+        state: &mut Closed,
+        rings: &mut [Ring],
+        event: &Event,
+    ) -> Result<Option<Instant>, BenchError> {
+        let place = event.token().0;
+        // Replies may have come before a connection was lost at sending.
+        let Some(connection) = self.connections.get_mut(place).filter(|one| !one.is_gone()) else { return Ok(None) };
+        let Some(ring) = ring_for(rings, connection) else { return Ok(None) };
+        let sent = if event.is_writable() { connection.send(ring) } else { Ok(()) };
+        let received = match sent {
+            Ok(()) if event.is_readable() => connection.receive(ring, &mut self.counter, event.is_read_closed()),
+            Ok(()) => return Ok(None),
+            Err(error) => Err(error),
+        };
+        let progress = match received {
+            Ok(progress) => progress,
+            Err(error) => {
+                let waiting = connection.waiting_since();
+                self.repair.lose(place, connection, ring, &mut self.counter, error, waiting)?;
+                return Ok(None);
             }
+        };
+        if progress.replies > 0 {
+            state.patience.replied(progress.at);
+        }
+        if progress.completed == 0 {
+            return Ok(None);
+        }
+        let now = progress.at;
+        if state.budget.is_over(now) {
+            state.busy = state.busy.saturating_sub(1);
+            if let Some(error) = progress.gone {
+                self.repair.lose(place, connection, ring, &mut self.counter, error, None)?;
+            }
+            return Ok(Some(now));
+        }
+        let failed = match progress.gone {
+            Some(error) => Some(error),
+            None => connection.begin(ring, state.budget.take(self.pipeline, now), now, now).err(),
+        };
+        if let Some(error) = failed {
+            self.repair.lose(place, connection, ring, &mut self.counter, error, Some(now))?;
+        }
+        Ok(Some(now))
+    }
+
+    /// Opens lost connections again and sends their next batches. What was lost there counts on in their latency: a
+    /// caller that tries again has waited since its first try.
+    fn reopen_closed(&mut self, state: &mut Closed, rings: &mut [Ring], live: Option<&Live>) -> Result<(), BenchError> {
+        let now = Instant::now();
+        if state.budget.is_over(now) {
+            for since in self.repair.leave() {
+                self.counter.latencies.record(now.saturating_duration_since(since));
+                state.busy = state.busy.saturating_sub(1);
+                // The time until the end was measured too, though nothing came of it.
+                state.ended = state.ended.max(state.budget.end(now));
+            }
+            return Ok(());
+        }
+        // Opening may take long, and what came before it came before.
+        self.counter.latencies.tell_now(live, self.counter.tally.replies, now);
+        while let Some((place, waiting)) = self.repair.reopen(&mut self.connections, &self.poll, now)? {
+            let Some(since) = waiting else { continue };
             let Some(connection) = self.connections.get_mut(place) else { continue };
             let Some(ring) = ring_for(rings, connection) else { continue };
-            match budget.take(self.pipeline, now) {
-                0 => done = done.saturating_add(1),
+            let now = Instant::now();
+            match state.budget.take(self.pipeline, now) {
+                0 => {
+                    self.counter.latencies.record(now.saturating_duration_since(since));
+                    state.busy = state.busy.saturating_sub(1);
+                    state.ended = state.ended.max(state.budget.end(now));
+                }
                 calls => {
-                    if let Err(error) = connection.begin(ring, calls, now, now) {
-                        self.repair.lose(place, connection, ring, &mut self.counter, error)?;
+                    if let Err(error) = connection.begin(ring, calls, since, now) {
+                        self.repair.lose(place, connection, ring, &mut self.counter, error, Some(since))?;
                         break;
                     }
                 }
             }
         }
-        Ok(done)
+        Ok(())
+    }
+
+    /// Ends a phase whose last replies do not come. Answers how many connections were waiting for some.
+    pub(crate) fn leave_unanswered(&mut self, rings: &mut [Ring], now: Instant) -> Result<usize, BenchError> {
+        let mut waiting: usize = 0;
+        for connection in &mut self.connections {
+            let Some(ring) = ring_for(rings, connection) else { continue };
+            if connection.flights() > 0 {
+                waiting = waiting.saturating_add(1);
+                connection.leave_unanswered(ring, now, &mut self.counter)?;
+            }
+        }
+        for since in self.repair.leave() {
+            waiting = waiting.saturating_add(1);
+            self.counter.latencies.record(now.saturating_duration_since(since));
+        }
+        Ok(waiting)
     }
 
     /// Nothing has been counted in this phase.
@@ -173,39 +250,37 @@ impl Driver {
     pub(crate) fn end_phase(&mut self, live: Option<&Live>, started: Instant, ended: Instant) -> Phase {
         let tally = std::mem::take(&mut self.counter.tally);
         let batch_nanos = self.counter.latencies.end(live, tally.replies, ended);
-        Phase { tally, elapsed: ended.saturating_duration_since(started), batch_nanos, punctuality: None }
+        let elapsed = ended.saturating_duration_since(started);
+        Phase { tally, elapsed, batch_nanos, punctuality: None, longest_silence: None, unanswered: 0 }
     }
 
-    /// Sends every connection's first batch; returns how many connections got one.
-    fn begin_all(&mut self, rings: &mut [Ring], budget: &mut Budget, now: Instant) -> Result<usize, BenchError> {
-        let mut busy: usize = 0;
+    /// Sends every connection's first batch.
+    fn begin_all(&mut self, state: &mut Closed, rings: &mut [Ring], now: Instant) -> Result<(), BenchError> {
         for (place, connection) in self.connections.iter_mut().enumerate() {
-            let calls = budget.take(self.pipeline, now);
+            let calls = state.budget.take(self.pipeline, now);
             if calls == 0 {
                 break;
             }
             if let Some(ring) = ring_for(rings, connection) {
                 let now = Instant::now();
-                busy = busy.saturating_add(1);
+                state.busy = state.busy.saturating_add(1);
+                if self.repair.wait_for(place, now) {
+                    continue;
+                }
                 if let Err(error) = connection.begin(ring, calls, now, now) {
-                    self.repair.lose(place, connection, ring, &mut self.counter, error)?;
+                    self.repair.lose(place, connection, ring, &mut self.counter, error, Some(now))?;
                 }
             }
         }
-        Ok(busy)
+        Ok(())
     }
 
-    fn wait(&mut self, events: &mut Events, busy: usize) -> Result<(), BenchError> {
-        let patience = self.repair.patience().unwrap_or(STALL_LIMIT);
-        loop {
-            match self.poll.poll(events, Some(patience)) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(BenchError::System { what: "waiting for replies failed", source: error }),
-                Ok(()) if events.is_empty() && patience == STALL_LIMIT => {
-                    return Err(BenchError::Stalled { seconds: STALL_LIMIT.as_secs(), outstanding: busy });
-                }
-                Ok(()) => return Ok(()),
+    fn wait(&mut self, events: &mut Events) -> Result<(), BenchError> {
+        match self.poll.poll(events, Some(self.repair.patience().unwrap_or(LOOK_EVERY))) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                Err(BenchError::System { what: "waiting for replies failed", source: error })
             }
+            _ => Ok(()),
         }
     }
 }
@@ -218,9 +293,19 @@ impl Budget {
         }
     }
 
+    /// Nothing more may be sent.
+    fn spend(&mut self) {
+        self.calls_left = 0;
+    }
+
     /// Whether the phase is over.
     fn is_over(&self, now: Instant) -> bool {
         self.calls_left == 0 || self.deadline.is_some_and(|deadline| now >= deadline)
+    }
+
+    /// When a phase that is over at `now` ended.
+    fn end(&self, now: Instant) -> Instant {
+        self.deadline.map_or(now, |deadline| deadline.min(now))
     }
 
     /// The size of the next batch; 0 if the phase is over.

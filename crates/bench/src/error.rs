@@ -21,6 +21,12 @@ pub(crate) enum BenchError {
     /// The server has no way to do what the workload needs.
     #[error("{target} cannot do the workload {workload}: as a server of the dialect {dialect} it has {has}")]
     NotOffered { workload: &'static str, target: String, dialect: &'static str, has: &'static str },
+    /// No limit can be held against a clock that does not run.
+    #[error(
+        "the server's clock stands still, or does not run as this one's (is it a server with --test-clock?): \
+         --verify needs one that runs"
+    )]
+    ClockStill,
     /// Checking every reply needs memory for every call.
     #[error(
         "--verify keeps 32 bytes for every limit of every call, and {most} are the most it keeps: \
@@ -34,8 +40,14 @@ pub(crate) enum BenchError {
     #[error("the server closed a connection{}", said_before(.said))]
     Closed { said: Option<String> },
     /// Calls are on the way, and no reply has come for a long time.
-    #[error("no reply for {seconds} s while {outstanding} connections wait")]
-    Stalled { seconds: u64, outstanding: usize },
+    #[error("no reply for {seconds} s while {} {}", counted(*.waiting, "connection"), waits(*.waiting))]
+    Stalled { seconds: u64, waiting: usize },
+    /// A signal came before anything was measured.
+    #[error("interrupted before anything was measured")]
+    Interrupted,
+    /// A server whose process was seen is no longer there.
+    #[error("the server at this address has ended: process {pid} {name} is gone")]
+    Ended { pid: u32, name: String },
     /// The bytes that came are no replies, or more replies came than calls were sent.
     #[error("the server broke the protocol: {0}")]
     Protocol(String),
@@ -58,6 +70,15 @@ impl BenchError {
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> BenchError {
         move |source| BenchError::System { what, source }
     }
+}
+
+/// A number of things in words: `1 connection`, `4 connections`.
+fn counted(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
+fn waits(count: usize) -> &'static str {
+    if count == 1 { "waits" } else { "wait" }
 }
 
 /// The last error text is what explains a closed connection best.

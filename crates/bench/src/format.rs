@@ -37,8 +37,11 @@ pub(crate) fn short(value: f64) -> String {
     three_digits(value)
 }
 
-/// Microseconds with a fitting unit: `850 ns`, `12.3 µs`, `4.56 ms`, `1.20 s`.
+/// Microseconds with a fitting unit: `850 ns`, `12.3 µs`, `4.56 ms`, `1.20 s`; `–` for what is no number.
 pub(crate) fn micros(value_us: f64) -> String {
+    if value_us.is_nan() {
+        return "–".to_owned();
+    }
     for (unit, name) in [(1e6, "s"), (1e3, "ms"), (1.0, "µs")] {
         if value_us >= unit * 0.9995 {
             return format!("{} {name}", three_digits(value_us / unit));

@@ -39,7 +39,8 @@ impl Holding {
         // A server that refuses one connection more is measured without this figure.
         let Ok(mut dialog) = Dialog::open(&plan.target) else { return Ok(None) };
         let Some(keys) = dialog.key_count()? else { return Ok(None) };
-        Ok(Some(Holding { rss_bytes: process.rss_bytes()?, keys }))
+        // Nor is one that has just ended a reason to say no more.
+        Ok(process.rss_bytes().ok().map(|rss_bytes| Holding { rss_bytes, keys }))
     }
 
     /// What came since `before`, while `touched` different keys were called; none if some of them were there already,

@@ -67,7 +67,8 @@ impl Latencies {
         self.nanos.clone()
     }
 
-    fn tell_now(&mut self, live: Option<&Live>, calls: u64, now: Instant) {
+    /// Tells the watcher, whatever the time.
+    pub(crate) fn tell_now(&mut self, live: Option<&Live>, calls: u64, now: Instant) {
         let Some(untold) = &mut self.untold else { return };
         if let Some(live) = live {
             live.add(calls.saturating_sub(untold.told_calls), &untold.nanos);

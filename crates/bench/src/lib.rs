@@ -24,12 +24,14 @@ mod error;
 mod errors;
 mod format;
 mod growth;
+mod interrupt;
 mod intervals;
 mod keys;
 mod latency;
 mod live;
 mod open;
 mod output;
+mod patience;
 mod plan;
 mod process;
 mod progress;
@@ -57,7 +59,7 @@ use output::OutputArguments;
 use plan::Plan;
 use progress::Watcher;
 use report::{Machine, Report};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -65,17 +67,20 @@ use std::sync::Arc;
 /// Runs the benchmark and prints its report on stdout, and what went wrong on stderr.
 ///
 /// The exit code is 0 if every call was answered as it should be, 1 if the server could not be used or some
-/// replies were errors or of an unexpected shape, and 2 if the arguments do not fit together.
+/// replies were errors or of an unexpected shape, and 2 if the arguments do not fit together. After Ctrl-C or SIGTERM
+/// the report of what was measured until then is made, and the code is 130 or 143.
 pub fn run(arguments: Arguments) -> ExitCode {
-    match measure_and_report(arguments) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+    let outcome = interrupt::watch().and_then(|()| measure_and_report(arguments));
+    let code = match outcome {
+        Ok(true) => 0,
+        Ok(false) => 1,
         Err(error) => {
-            eprintln!("tollgate bench: {error}");
-            let is_usage = matches!(error, BenchError::Arguments(_));
-            ExitCode::from(if is_usage { 2 } else { 1 })
+            // Where standard error is closed, the exit code has to say it alone.
+            let _ = writeln!(std::io::stderr(), "tollgate bench: {error}");
+            if matches!(error, BenchError::Arguments(_)) { 2 } else { 1 }
         }
-    }
+    };
+    ExitCode::from(interrupt::signal().map_or(code, interrupt::exit_code))
 }
 
 /// Whether every call was answered as it should be.
@@ -96,6 +101,9 @@ fn measure(plan: &Plan) -> Result<Report, BenchError> {
     let machine = Machine::look();
     let mut plan = plan.clone();
     let sighting = process::sight(plan.pid, &plan.target);
+    if let Some(pid) = plan.pid {
+        process::Process::open(pid)?;
+    }
     plan.pid = sighting.pid();
     let (mut report, live) = watched(&plan.output, plan.output.is_full(), |live| run::run(&plan, live))?;
     report.tell_server(&sighting);
@@ -111,12 +119,26 @@ fn compare_and_report(arguments: &Arguments) -> Result<bool, BenchError> {
     let machine = Machine::look();
     let mut comparison = Comparison::check(arguments)?;
     output.check()?;
-    watched(output, false, |live| comparison.run(live))?;
+    let stopped = watched(output, false, |live| comparison.run(live)).err();
+    if let Some(error) = stopped {
+        if comparison.has_rounds() {
+            publish_comparison(&mut comparison, arguments, machine)?;
+        }
+        return match error {
+            BenchError::Interrupted if comparison.has_rounds() => Ok(comparison.is_clean()),
+            other => Err(other),
+        };
+    }
+    publish_comparison(&mut comparison, arguments, machine)?;
+    Ok(comparison.is_clean())
+}
+
+fn publish_comparison(comparison: &mut Comparison, arguments: &Arguments, machine: Machine) -> Result<(), BenchError> {
+    let output = &arguments.output;
     comparison.full = output.is_full().then(|| (report::command_line(std::env::args()), machine));
     let json = comparison.to_json().to_string();
     let text = if arguments.json { format!("{json}\n") } else { comparison.to_table() };
-    publish(output, &text, &json, || comparison.to_html())?;
-    Ok(comparison.is_clean())
+    publish(output, &text, &json, || comparison.to_html())
 }
 
 /// Runs `work` with somebody looking, if progress is shown or what they see is wanted afterwards.
@@ -138,15 +160,25 @@ fn watched<Done>(
 
 /// Prints the text and writes the files that were asked for.
 fn publish(output: &OutputArguments, text: &str, json: &str, html: impl FnOnce() -> String) -> Result<(), BenchError> {
-    // A reader that has gone away, such as `head`, wants no more of it.
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    let printed = print(text);
     if let Some(path) = &output.json_file {
         write_file(path, &format!("{json}\n"))?;
     }
     if let Some(path) = &output.html {
         write_file(path, &html())?;
     }
-    Ok(())
+    printed
+}
+
+fn print(text: &str) -> Result<(), BenchError> {
+    let mut output = std::io::stdout().lock();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        // A reader that has gone away, such as `head`, wants no more of it.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(BenchError::System { what: "cannot write the report to standard output", source: error })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn write_file(path: &Path, text: &str) -> Result<(), BenchError> {

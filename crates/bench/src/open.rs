@@ -10,13 +10,15 @@
 //! rest.
 
 use crate::connection::Connection;
-use crate::drive::{Driver, Limit, Phase, STALL_LIMIT, ring_for};
+use crate::drive::{Driver, Limit, Phase, ring_for};
 use crate::error::BenchError;
 use crate::latency::{Latencies, new_histogram};
 use crate::live::Live;
+use crate::patience::{LOOK_EVERY, Patience, is_interrupted};
 use crate::ring::Ring;
 use crate::schedule::{Due, Schedule};
 use hdrhistogram::Histogram;
+use mio::event::Event;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Token};
 use rustix::time::{
@@ -50,12 +52,14 @@ pub(crate) struct Punctuality {
     pub(crate) calls_unsent: u64,
     /// The time that the schedule took.
     pub(crate) scheduled: Duration,
+    /// Calls a second that were asked for.
+    pub(crate) rate: u64,
 }
 
 impl Punctuality {
-    pub(crate) fn new() -> Result<Punctuality, BenchError> {
+    pub(crate) fn new(rate: u64) -> Result<Punctuality, BenchError> {
         let late_nanos = new_histogram()?;
-        Ok(Punctuality { late_nanos, calls_due: 0, calls_unsent: 0, scheduled: Duration::ZERO })
+        Ok(Punctuality { late_nanos, calls_due: 0, calls_unsent: 0, scheduled: Duration::ZERO, rate })
     }
 
     /// Adds another thread's.
@@ -70,6 +74,7 @@ impl Punctuality {
 
 /// The state of one open loop.
 struct Loop {
+    started: Instant,
     schedule: Schedule,
     next: Option<Due>,
     /// Connections with nothing on the way, and since when: the one that has been free longest comes first.
@@ -82,6 +87,9 @@ struct Loop {
     freed: Instant,
     /// The next batch waits for a connection.
     is_blocked: bool,
+    /// Until when the client was busy opening connections, and could not have sent.
+    mended: Instant,
+    patience: Patience,
     /// When to give up what was due and has not left; known once the schedule's end is.
     last_departure: Instant,
     timer: OwnedFd,
@@ -101,7 +109,7 @@ impl Driver {
         self.begin_phase(live, started)?;
         let mut state = Loop::new(schedule, limit, started, self)?;
         let mut events = self.events.take().unwrap_or_else(|| Events::with_capacity(1_024));
-        let mut ended = started;
+        let (mut ended, mut unanswered) = (started, 0);
         loop {
             self.send_due(&mut state, rings)?;
             if state.next.is_none() && state.flying == 0 {
@@ -114,13 +122,20 @@ impl Driver {
                     self.counter.latencies.tell(live, self.counter.tally.replies, now);
                 }
             }
-            self.repair.load_script_if_missing(&self.counter.tally)?;
-            if self.repair.is_needed() {
+            if is_interrupted() {
+                state.stop(Instant::now());
+            }
+            if events.is_empty() {
                 let now = Instant::now();
-                while let Some((place, _)) = self.repair.reopen(&mut self.connections, &self.poll, now)? {
-                    state.free(place, now);
+                self.counter.latencies.tell(live, self.counter.tally.replies, now);
+                if state.patience.is_at_end(now) && (state.flying > 0 || state.is_blocked) {
+                    state.give_up_all(now, &mut self.counter.latencies);
+                    unanswered = self.leave_unanswered(rings, now)?;
+                    ended = now;
+                    break;
                 }
             }
+            self.mend(&mut state, live)?;
         }
         self.repair.leave();
         self.events = Some(events);
@@ -128,7 +143,27 @@ impl Driver {
         self.poll.registry().deregister(&mut SourceFd(&raw)).map_err(BenchError::system("the timer"))?;
         let mut phase = self.end_phase(live, started, ended.max(started + state.punctuality.scheduled));
         phase.punctuality = Some(state.punctuality);
+        phase.unanswered = unanswered;
         Ok(phase)
+    }
+
+    /// Loads a script that was forgotten, and opens connections that were lost.
+    fn mend(&mut self, state: &mut Loop, live: Option<&Live>) -> Result<(), BenchError> {
+        if self.repair.load_script_if_missing(&self.counter.tally)? {
+            state.mended = Instant::now();
+        }
+        if !self.repair.is_needed() {
+            return Ok(());
+        }
+        let now = Instant::now();
+        // Opening may take long, and what came before it came before.
+        self.counter.latencies.tell_now(live, self.counter.tally.replies, now);
+        while let Some((place, _)) = self.repair.reopen(&mut self.connections, &self.poll, now)? {
+            state.free(place, Instant::now());
+        }
+        // Nothing could be sent meanwhile, and it is the server that made it necessary.
+        state.mended = Instant::now();
+        Ok(())
     }
 
     /// Sends what is due and finds a connection.
@@ -150,7 +185,7 @@ impl Driver {
             let Some(ring) = ring_for(rings, connection) else { continue };
             state.departs(due, free_since, now);
             if let Err(error) = connection.begin(ring, due.calls, due.at, now) {
-                let lost = self.repair.lose(place, connection, ring, &mut self.counter, error)?;
+                let lost = self.repair.lose(place, connection, ring, &mut self.counter, error, None)?;
                 state.lost(place, lost);
             }
         }
@@ -167,38 +202,29 @@ impl Driver {
             Some(gap) if gap <= SPIN => Duration::ZERO,
             Some(gap) => {
                 state.arm(gap.saturating_sub(SPIN))?;
-                STALL_LIMIT.max(gap)
+                LOOK_EVERY
             }
             None if state.next.is_some() => {
                 // A batch waits for a connection, but not for ever.
                 let left = state.last_departure.saturating_duration_since(Instant::now());
-                STALL_LIMIT.min(left + Duration::from_millis(1))
+                LOOK_EVERY.min(left + Duration::from_millis(1))
             }
-            None => STALL_LIMIT,
+            None => LOOK_EVERY,
         };
         let patience = self.repair.patience().map_or(patience, |retry| retry.min(patience));
         match self.poll.poll(events, Some(patience)) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-            Err(error) => Err(BenchError::System { what: "waiting for replies failed", source: error }),
-            Ok(()) if events.is_empty() && patience >= STALL_LIMIT => {
-                Err(BenchError::Stalled { seconds: STALL_LIMIT.as_secs(), outstanding: state.flying })
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                Err(BenchError::System { what: "waiting for replies failed", source: error })
             }
-            Ok(()) => Ok(()),
+            _ => Ok(()),
         }
     }
 
     /// Reads and writes one connection; answers when, if batches were completed.
-    fn handle(
-        &mut self,
-        state: &mut Loop,
-        rings: &mut [Ring],
-        event: &mio::event::Event,
-    ) -> Result<Option<Instant>, BenchError> {
+    fn handle(&mut self, state: &mut Loop, rings: &mut [Ring], event: &Event) -> Result<Option<Instant>, BenchError> {
         let place = event.token().0;
-        if self.repair.is_lost(place) {
-            return Ok(None);
-        }
-        let Some(connection) = self.connections.get_mut(place) else { return Ok(None) };
+        // Replies may have come before a connection was lost at sending.
+        let Some(connection) = self.connections.get_mut(place).filter(|one| !one.is_gone()) else { return Ok(None) };
         let Some(ring) = ring_for(rings, connection) else { return Ok(None) };
         let sent = if event.is_writable() { connection.send(ring) } else { Ok(()) };
         let received = match sent {
@@ -207,8 +233,14 @@ impl Driver {
             Err(error) => Err(error),
         };
         match received {
-            Ok(progress) if progress.completed == 0 => Ok(None),
+            Ok(progress) if progress.completed == 0 => {
+                if progress.replies > 0 {
+                    state.patience.replied(progress.at);
+                }
+                Ok(None)
+            }
             Ok(progress) => {
+                state.patience.replied(progress.at);
                 state.flying = state.flying.saturating_sub(progress.completed);
                 if connection.flights() == 0 {
                     state.free(place, progress.at);
@@ -216,13 +248,13 @@ impl Driver {
                 state.freed = progress.at;
                 state.is_blocked = false;
                 if let Some(error) = progress.gone {
-                    let lost = self.repair.lose(place, connection, ring, &mut self.counter, error)?;
+                    let lost = self.repair.lose(place, connection, ring, &mut self.counter, error, None)?;
                     state.lost(place, lost);
                 }
                 Ok(Some(progress.at))
             }
             Err(error) => {
-                let lost = self.repair.lose(place, connection, ring, &mut self.counter, error)?;
+                let lost = self.repair.lose(place, connection, ring, &mut self.counter, error, None)?;
                 state.lost(place, lost);
                 Ok(None)
             }
@@ -238,7 +270,7 @@ impl Loop {
         let raw = timer.as_raw_fd();
         let registry = driver.poll.registry();
         registry.register(&mut SourceFd(&raw), TIMER, Interest::READABLE).map_err(BenchError::system("no timer"))?;
-        let mut punctuality = Punctuality::new()?;
+        let mut punctuality = Punctuality::new(schedule.rate())?;
         let overtime = match limit {
             Limit::Time(time) => {
                 punctuality.scheduled = time;
@@ -247,14 +279,19 @@ impl Loop {
             // As long as replies come the calls are made, however late.
             Limit::Calls(_) => Duration::from_secs(365 * 86_400),
         };
+        let over = matches!(limit, Limit::Time(_)).then(|| started + punctuality.scheduled);
+        let idle = (0..driver.connections.len()).filter(|place| !driver.repair.is_lost(*place));
         Ok(Loop {
             next: schedule.next(),
+            started,
             schedule,
-            idle: (0..driver.connections.len()).map(|place| (place, started)).collect(),
+            idle: idle.map(|place| (place, started)).collect(),
             turn: 0,
             flying: 0,
             freed: started,
             is_blocked: false,
+            mended: started,
+            patience: Patience::new(started, over),
             last_departure: started + overtime,
             timer,
             punctuality,
@@ -284,8 +321,11 @@ impl Loop {
 
     /// A batch leaves now: by the client's fault late since it was due and there was a connection for it.
     fn departs(&mut self, due: Due, free_since: Instant, now: Instant) {
-        let late = now.saturating_duration_since(due.at.max(free_since));
+        let late = now.saturating_duration_since(due.at.max(free_since).max(self.mended));
         self.punctuality.late_nanos.saturating_record(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX));
+        if self.flying == 0 {
+            self.patience.asks(now);
+        }
         self.flying = self.flying.saturating_add(1);
         self.advance(due);
     }
@@ -302,6 +342,29 @@ impl Loop {
         let calls = u64::try_from(due.calls).unwrap_or(u64::MAX);
         self.punctuality.calls_due = self.punctuality.calls_due.saturating_add(calls);
         self.next = self.schedule.next();
+        if self.next.is_none() {
+            if self.punctuality.scheduled.is_zero() {
+                self.punctuality.scheduled = self.schedule.span();
+            }
+            self.patience.is_over(self.started + self.punctuality.scheduled);
+        }
+    }
+
+    /// Ends the schedule now.
+    fn stop(&mut self, now: Instant) {
+        if self.next.take().is_some() {
+            self.punctuality.scheduled = now.saturating_duration_since(self.started);
+            self.patience.is_over(now);
+        }
+        self.is_blocked = false;
+    }
+
+    /// Nothing that is due will leave any more.
+    fn give_up_all(&mut self, now: Instant, latencies: &mut Latencies) {
+        while let Some(due) = self.next.filter(|due| due.at <= now) {
+            self.give_up(due, now, latencies);
+        }
+        self.stop(now);
     }
 
     /// A connection has nothing on the way.

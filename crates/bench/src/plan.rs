@@ -5,7 +5,7 @@ use crate::drive::Limit;
 use crate::error::BenchError;
 use crate::keys::KeyNames;
 use crate::output::OutputArguments;
-use crate::schedule::Pace;
+use crate::schedule::{Pace, calls_due};
 use crate::sequence::Draw;
 use crate::target::Target;
 use crate::workload::{Dialect, Terms, Workload};
@@ -134,7 +134,7 @@ impl Plan {
             pipeline: arguments.pipeline,
             names: KeyNames::new(&prefix, arguments.key_bytes, arguments.keys, draw.denied.is_some())?,
             draw,
-            pace: check_pace(&arguments)?,
+            pace: check_pace(&arguments, limit)?,
             verify,
             reconnect: arguments.reconnect,
             limit,
@@ -246,7 +246,7 @@ fn check_draw(arguments: &Arguments, work: &Work) -> Result<Draw, BenchError> {
     Ok(Draw { keys: arguments.keys, zipf: is_zipf.then_some(exponent), denied: arguments.denied, seed: arguments.seed })
 }
 
-fn check_pace(arguments: &Arguments) -> Result<Option<Pace>, BenchError> {
+fn check_pace(arguments: &Arguments, limit: Limit) -> Result<Option<Pace>, BenchError> {
     let Some(calls_per_second) = arguments.rate else {
         if arguments.arrivals == Arrivals::Poisson {
             return Err(BenchError::Arguments("--arrivals needs --rate".into()));
@@ -254,6 +254,15 @@ fn check_pace(arguments: &Arguments) -> Result<Option<Pace>, BenchError> {
         return Ok(None);
     };
     in_range("--rate", calls_per_second, 1, RATE_MAX)?;
+    let (due, of) = match limit {
+        Limit::Calls(calls) => (u128::from(calls), "--requests".to_owned()),
+        Limit::Time(time) => (calls_due(calls_per_second, time), format!("--rate {calls_per_second} in {time:?}")),
+    };
+    let pipeline = arguments.pipeline;
+    if due > 0 && u128::try_from(pipeline).unwrap_or(u128::MAX) > due {
+        let text = format!("--pipeline {pipeline} is more than the {due} calls of {of}: they would all be due at once");
+        return Err(BenchError::Arguments(text));
+    }
     Ok(Some(Pace { calls_per_second, arrivals: arguments.arrivals, seed: arguments.seed }))
 }
 

@@ -35,16 +35,17 @@ pub(crate) struct ScheduleReport {
 }
 
 impl ScheduleReport {
-    /// Of a phase in an open loop that was to make `rate` calls a second.
-    pub(crate) fn new(rate: u64, punctuality: &Punctuality, phase: &Phase) -> ScheduleReport {
+    /// Of a phase in an open loop.
+    pub(crate) fn new(punctuality: &Punctuality, phase: &Phase) -> ScheduleReport {
         let per_second = |calls: u64, seconds: f64| if seconds > 0.0 { round(calls as f64 / seconds) } else { 0.0 };
         let late_us = |quantile| round(punctuality.late_nanos.value_at_quantile(quantile) as f64 / 1_000.0);
         let scheduled = punctuality.scheduled.as_secs_f64();
         let elapsed = phase.elapsed.as_secs_f64();
+        // Independent callers are not as many as on average.
         let rate_due = per_second(punctuality.calls_due, if scheduled > 0.0 { scheduled } else { elapsed });
         let rate_reached = per_second(phase.tally.replies, elapsed);
         ScheduleReport {
-            rate_asked: rate as f64,
+            rate_asked: punctuality.rate as f64,
             rate_due,
             rate_reached,
             calls_unsent: punctuality.calls_unsent,

@@ -5,8 +5,9 @@
 
 use crate::connection::{Connection, Counter};
 use crate::dialog::Dialog;
-use crate::drive::{STALL_LIMIT, token};
+use crate::drive::token;
 use crate::error::BenchError;
+use crate::patience::STALL_LIMIT;
 use crate::ring::Ring;
 use crate::scan::Tally;
 use crate::target::Target;
@@ -24,8 +25,8 @@ pub(crate) struct Repair {
     script: Option<String>,
     /// Whether connections that were lost are opened again.
     reconnects: bool,
-    /// Places of lost connections, and whether batches of this phase were on the way there.
-    lost: Vec<(usize, bool)>,
+    /// Places of lost connections, and since when the calls of this phase wait that are to be made there.
+    lost: Vec<(usize, Option<Instant>)>,
     /// Since when some connection has been lost.
     lost_since: Option<Instant>,
     next_attempt: Option<Instant>,
@@ -44,20 +45,21 @@ impl Repair {
         self.scripts_seen = 0;
     }
 
-    /// Loads the script again if calls have failed for want of it since this was last asked.
+    /// Loads the script again if calls have failed for want of it since this was last asked; answers whether it did.
     #[inline]
-    pub(crate) fn load_script_if_missing(&mut self, tally: &Tally) -> Result<(), BenchError> {
+    pub(crate) fn load_script_if_missing(&mut self, tally: &Tally) -> Result<bool, BenchError> {
         if tally.missing_scripts == self.scripts_seen {
-            return Ok(());
+            return Ok(false);
         }
         self.scripts_seen = tally.missing_scripts;
         if let Some(script) = &self.script {
             Dialog::open(&self.target)?.load_script(script)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// A connection failed. Its batches are given up, and their number is answered; or the run ends with the error.
+    /// `waiting` is since when a caller waits there who will try again.
     pub(crate) fn lose(
         &mut self,
         place: usize,
@@ -65,20 +67,16 @@ impl Repair {
         ring: &Ring,
         counter: &mut Counter,
         error: BenchError,
+        waiting: Option<Instant>,
     ) -> Result<usize, BenchError> {
         let is_mendable = matches!(error, BenchError::Closed { .. } | BenchError::System { .. });
         if !self.reconnects || !is_mendable {
             return Err(error);
         }
-        // What the server said before is counted as an error of its own.
-        let text = match error {
-            BenchError::Closed { .. } => BenchError::Closed { said: None }.to_string(),
-            other => other.to_string(),
-        };
-        let batches = connection.give_up(ring, &text, counter)?;
+        let batches = connection.give_up(ring, &error.to_string(), counter)?;
         match self.lost.iter_mut().find(|(other, _)| *other == place) {
-            Some((_, was_busy)) => *was_busy |= batches > 0,
-            None => self.lost.push((place, batches > 0)),
+            Some((_, since)) => *since = since.or(waiting),
+            None => self.lost.push((place, waiting)),
         }
         self.lost_since.get_or_insert_with(Instant::now);
         Ok(batches)
@@ -90,10 +88,15 @@ impl Repair {
         !self.lost.is_empty()
     }
 
-    /// Whether this connection is lost: what its old socket still brings belongs to calls that were given up.
-    #[inline]
+    /// Whether the connection at a place is lost, and cannot be used.
     pub(crate) fn is_lost(&self, place: usize) -> bool {
         self.lost.iter().any(|(other, _)| *other == place)
+    }
+
+    /// Whether the connection at a place is lost; a caller then waits there since `now`.
+    pub(crate) fn wait_for(&mut self, place: usize, now: Instant) -> bool {
+        let lost = self.lost.iter_mut().find(|(other, _)| *other == place);
+        lost.map(|(_, waiting)| waiting.get_or_insert(now)).is_some()
     }
 
     /// How long to wait for events at most while a connection is lost.
@@ -101,24 +104,24 @@ impl Repair {
         self.is_needed().then_some(RETRY)
     }
 
-    /// Leaves lost connections to the next phase. Answers how many of them were busy in this one.
-    pub(crate) fn leave(&mut self) -> usize {
+    /// Leaves lost connections to the next phase. Answers since when callers of this one have waited there.
+    pub(crate) fn leave(&mut self) -> Vec<Instant> {
         self.lost_since = None;
-        self.lost.iter_mut().filter_map(|(_, was_busy)| std::mem::take(was_busy).then_some(())).count()
+        self.lost.iter_mut().filter_map(|(_, waiting)| waiting.take()).collect()
     }
 
     /// Tries to open one lost connection again; none if there is none, or it is not time, or the server is not there.
-    /// Answers its place, and whether it was busy in this phase.
+    /// Answers its place, and since when a caller of this phase waits there.
     pub(crate) fn reopen(
         &mut self,
         connections: &mut [Connection],
         poll: &Poll,
         now: Instant,
-    ) -> Result<Option<(usize, bool)>, BenchError> {
+    ) -> Result<Option<(usize, Option<Instant>)>, BenchError> {
         if self.next_attempt.is_some_and(|next| now < next) {
             return Ok(None);
         }
-        let Some((place, was_busy)) = self.lost.last().copied() else { return Ok(None) };
+        let Some((place, waiting)) = self.lost.last().copied() else { return Ok(None) };
         let Some(connection) = connections.get_mut(place) else { return Ok(None) };
         match Dialog::open(&self.target) {
             Ok(dialog) => {
@@ -130,7 +133,7 @@ impl Repair {
                 if self.lost.is_empty() {
                     self.lost_since = None;
                 }
-                Ok(Some((place, was_busy)))
+                Ok(Some((place, waiting)))
             }
             Err(error) if self.lost_since.is_some_and(|since| now.saturating_duration_since(since) > STALL_LIMIT) => {
                 Err(error)

@@ -18,6 +18,7 @@ pub(crate) use table::{align, rows_to_text};
 use crate::drive::Phase;
 use crate::errors::ErrorTexts;
 use crate::growth::Growth;
+use crate::interrupt;
 use crate::intervals::Interval;
 use crate::process::{CpuUse, Sighting};
 use crate::punctual::ScheduleReport;
@@ -102,6 +103,11 @@ pub(crate) struct Report {
     /// How an open loop kept its schedule.
     #[serde(flatten)]
     schedule: Option<ScheduleReport>,
+    /// Of a closed loop: the longest time without any reply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    longest_silence_seconds: Option<f64>,
+    /// Whether a signal ended the measuring early.
+    pub(crate) interrupted: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     verify: Option<Verdict>,
     #[serde(flatten)]
@@ -136,17 +142,24 @@ struct Seen {
     /// The process that listens at the target, where --pid named another.
     #[serde(skip)]
     listener: Option<u32>,
+    /// It was seen, but not to the end.
+    #[serde(skip)]
+    has_ended: bool,
 }
 
 /// What spoils a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Warning {
+    /// A signal ended the run before its time.
+    Interrupted,
     /// The client may have been what limited the rate.
     ClientBusy,
     /// The client did not send when it was to.
     ClientLate,
     /// The server did not keep up with the rate.
     RateNotKept,
+    /// The limits could not be checked.
+    Unchecked,
     /// A limit was broken.
     Violations,
     /// The server's CPU time is not exact.
@@ -171,7 +184,9 @@ impl Report {
     pub(crate) fn new(setting: Setting, phase: &Phase, client_cpu: Duration, server: Option<ServerUse>) -> Report {
         let calls = phase.tally.replies;
         let percent_of_run = |time: Duration| ratio(time.as_secs_f64() * 100.0, phase.elapsed.as_secs_f64());
-        let nanos_per_call = |time: Duration| ratio(time.as_secs_f64() * 1e9, float(calls));
+        // JSON has null for what is no number.
+        let nanos_per_call =
+            |time: Duration| if calls == 0 { f64::NAN } else { ratio(time.as_secs_f64() * 1e9, float(calls)) };
         let server = server.map(|server| ServerReport {
             server_cpu_ns_per_call: nanos_per_call(server.cpu.total()),
             server_cpu_is_exact: server.cpu.is_exact,
@@ -199,9 +214,10 @@ impl Report {
             client_busy_percent: percent_of_run(client_cpu),
             server,
             seen: Seen::default(),
-            schedule: (setting.rate.zip(phase.punctuality.as_ref()))
-                .map(|(rate, punctuality)| ScheduleReport::new(rate, punctuality, phase)),
             setting,
+            schedule: phase.punctuality.as_ref().map(|punctuality| ScheduleReport::new(punctuality, phase)),
+            longest_silence_seconds: phase.longest_silence.map(|silence| round(silence.as_secs_f64(), 6)),
+            interrupted: interrupt::signal().is_some(),
             verify: None,
             full: None,
         }
@@ -210,11 +226,15 @@ impl Report {
     /// Says which process the server's figures are of, or why there are none.
     pub(crate) fn tell_server(&mut self, sighting: &Sighting) {
         self.seen = match sighting {
+            Sighting::Seen { pid, name, .. } if self.server.is_none() => {
+                let reason = format!("process {pid} {name} ended before the measuring did");
+                Seen { server_unseen: Some(reason), has_ended: true, ..Seen::default() }
+            }
             Sighting::Seen { pid, name, listener } => Seen {
                 server_pid: Some(*pid),
                 server_process: Some(name.clone()),
-                server_unseen: None,
                 listener: *listener,
+                ..Seen::default()
             },
             Sighting::Unseen { reason } => Seen { server_unseen: Some(reason.clone()), ..Seen::default() },
         };
@@ -259,7 +279,7 @@ impl Report {
 
     /// Whether every call was answered as it should be.
     pub(crate) fn is_clean(&self) -> bool {
-        let is_verified = self.verify.as_ref().is_none_or(|verdict| verdict.violations == 0);
+        let is_verified = self.verify.as_ref().is_none_or(|verdict| verdict.violations == 0 && verdict.limits_checked);
         self.errors == 0 && self.unexpected_replies == 0 && is_verified
     }
 
@@ -282,6 +302,10 @@ impl Report {
     /// The warnings, each of another kind.
     pub(crate) fn kinds_of_warnings(&self) -> Vec<(Warning, String)> {
         let mut warnings = Vec::new();
+        if self.interrupted {
+            let text = format!("Interrupted: the figures are of the {:.3} s until then.", self.seconds);
+            warnings.push((Warning::Interrupted, text));
+        }
         // An open loop waits for the next due time on its CPU, so there only its lateness tells.
         if self.schedule.is_none() && self.client_busy_percent > CLIENT_BUSY_PERCENT_MAX {
             let text = format!(
@@ -292,6 +316,9 @@ impl Report {
         }
         if let Some(schedule) = &self.schedule {
             warnings.extend(schedule.warnings());
+        }
+        if let Some(doubt) = self.verify.as_ref().and_then(|verdict| verdict.clock_doubt.as_ref()) {
+            warnings.push((Warning::Unchecked, format!("The limits could not be checked: {doubt}.")));
         }
         if let Some(verdict) = self.verify.as_ref().filter(|verdict| verdict.violations > 0) {
             let text = format!("{} replies broke their limit.", verdict.violations);

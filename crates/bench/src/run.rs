@@ -6,17 +6,18 @@ use crate::dialog::Dialog;
 use crate::drive::{Driver, Limit, Phase, token};
 use crate::error::BenchError;
 use crate::growth::Holding;
+use crate::interrupt;
 use crate::keys;
 use crate::live::{Goal, Live, Stage};
 use crate::plan::{Plan, Work};
-use crate::process::Process;
+use crate::process::{CpuTime, Process};
 use crate::repair::Repair;
 use crate::report::{Report, ServerUse, Setting};
 use crate::ring::{Rendered, Ring, Wording};
-use crate::scan::{Denial, Tally};
+use crate::scan::Denial;
 use crate::sequence::distinct;
 use crate::template::Template;
-use crate::verify::{Capture, ClockOffset, RECORDS_MAX, Recorder, Verdict, Watch, judge};
+use crate::verify::{Capture, ClockReading, RECORDS_MAX, Recorder, TRIAL, Verdict, Watch};
 use crate::workload::{Chosen, Dialect, Terms};
 use mio::Poll;
 use std::sync::Arc;
@@ -32,14 +33,15 @@ pub(crate) fn run(plan: &Plan, live: Option<&Live>) -> Result<Report, BenchError
     if let [cpu] = plan.cpus.as_slice() {
         crew::pin(*cpu)?;
     }
-    let server = plan.pid.map(Process::open).transpose()?;
+    // A server that ends, or is another process afterwards, has no figures; the report says so.
+    let server = plan.pid.and_then(|pid| Process::open(pid).ok());
     let mut dialogs = Vec::with_capacity(plan.connections);
     for _ in 0..plan.connections {
         dialogs.push(Dialog::open(&plan.target)?);
     }
     let first = dialogs.first_mut().ok_or_else(|| BenchError::Arguments("--connections 0".into()))?;
     let speech = Speech::find(plan, first)?;
-    let clock = speech.ask_clock(first, epoch)?;
+    let clock = speech.try_clock(first, epoch)?;
     let placement = Placement::find(plan, &mut dialogs)?;
     let mut crew = speech.gather(plan, &placement, dialogs, epoch)?;
 
@@ -65,12 +67,13 @@ pub(crate) fn run(plan: &Plan, live: Option<&Live>) -> Result<Report, BenchError
         begin(live, Stage::WarmingUp, Goal::Time(plan.warmup));
         let orders = Orders { limit: Limit::Time(plan.warmup), pace: plan.pace, live };
         let (warmed, _) = crew.run_phase(&mut rings, orders)?;
-        refuse_errors(plan, "the warm-up", &warmed.tally)?;
+        refuse_failed(plan, "the warm-up", &warmed)?;
     }
+    refuse_interrupted()?;
     let (phase, client_cpu, server) = measure(plan, &mut crew, &mut rings, server, live)?;
     let server = server.map(|server| ServerUse { growth, ..server });
     let keys_measured = rendered.iter().map(|ring| distinct(ring.keys()).len()).sum();
-    let verdict = speech.verdict(plan, clock, crew, epoch)?;
+    let verdict = speech.verdict(plan, clock, crew, epoch);
     Ok(Report::new(speech.setting(plan, keys_measured), &phase, client_cpu, server).with_verdict(verdict))
 }
 
@@ -133,16 +136,31 @@ impl Speech {
         Ok(Speech { wording, script, denial, line, workload, dialect, watch })
     }
 
-    /// How far the server's clock is from this one, if replies are checked and it matters.
-    fn ask_clock(&self, dialog: &mut Dialog, epoch: Instant) -> Result<ClockOffset, BenchError> {
-        if !self.watch.as_ref().is_some_and(Watch::needs_clock) {
-            return Ok(ClockOffset::NONE);
+    /// How far the server's clock is from this one, if replies are checked. A server without one is refused where it
+    /// matters, and so is a clock that does not run.
+    fn try_clock(&self, dialog: &mut Dialog, epoch: Instant) -> Result<Option<ClockReading>, BenchError> {
+        let Some(first) = self.read_clock(dialog, epoch)? else {
+            if !self.watch.as_ref().is_some_and(Watch::needs_clock) {
+                return Ok(None);
+            }
+            return Err(BenchError::Preparation {
+                command: if self.dialect == Some(Dialect::Tollgate) { "RL.CLOCK" } else { "TIME" }.into(),
+                reply: "no time, which --verify needs to know where windows begin".into(),
+            });
+        };
+        std::thread::sleep(TRIAL);
+        match self.read_clock(dialog, epoch)? {
+            Some(second) if first.runs_until(second) => Ok(Some(second)),
+            _ => Err(BenchError::ClockStill),
         }
-        let is_native = self.dialect == Some(Dialect::Tollgate);
-        ClockOffset::ask(dialog, is_native, epoch)?.ok_or_else(|| BenchError::Preparation {
-            command: if is_native { "RL.CLOCK" } else { "TIME" }.into(),
-            reply: "no time, which --verify needs to know where windows begin".into(),
-        })
+    }
+
+    /// Asks the server for its time, if replies are checked and it can tell.
+    fn read_clock(&self, dialog: &mut Dialog, epoch: Instant) -> Result<Option<ClockReading>, BenchError> {
+        match (&self.watch, self.dialect) {
+            (None, _) | (_, Some(Dialect::Throttlecrab)) => Ok(None),
+            (Some(_), dialect) => ClockReading::ask(dialog, dialect == Some(Dialect::Tollgate), epoch),
+        }
     }
 
     /// Deals the connections among the threads.
@@ -179,20 +197,12 @@ impl Speech {
     }
 
     /// Holds every reply of the run against its limit.
-    fn verdict(
-        &self,
-        plan: &Plan,
-        before: ClockOffset,
-        crew: Crew,
-        epoch: Instant,
-    ) -> Result<Option<Verdict>, BenchError> {
-        let Some(watch) = &self.watch else { return Ok(None) };
+    fn verdict(&self, plan: &Plan, before: Option<ClockReading>, crew: Crew, epoch: Instant) -> Option<Verdict> {
+        let watch = self.watch.as_ref()?;
         let recorders = crew.recorders();
-        let mut offset = before;
-        if watch.needs_clock() {
-            offset = offset.hull(self.ask_clock(&mut Dialog::open(&plan.target)?, epoch)?);
-        }
-        Ok(Some(judge(watch, recorders, offset)))
+        // A server that is gone by now has still answered what was checked.
+        let asked = Dialog::open(&plan.target).and_then(|mut dialog| self.read_clock(&mut dialog, epoch));
+        Some(watch.judge(recorders, before, asked.ok().flatten()))
     }
 
     fn setting(&self, plan: &Plan, keys_measured: usize) -> Setting {
@@ -299,7 +309,7 @@ fn touch(
         let calls = u64::try_from(part.len()).unwrap_or(u64::MAX);
         let mut rings = crew.deal(&[rendered]);
         let (touched, _) = crew.run_phase(&mut rings, Orders { limit: Limit::Calls(calls), pace: None, live })?;
-        refuse_errors(plan, "touching the keys", &touched.tally)?;
+        refuse_failed(plan, "touching the keys", &touched)?;
     }
     Ok(())
 }
@@ -311,13 +321,16 @@ fn measure(
     server: Option<Process>,
     live: Option<&Live>,
 ) -> Result<(Phase, Duration, Option<ServerUse>), BenchError> {
-    let server_before = server.map(Process::cpu_time).transpose()?;
+    let server_before = server.and_then(|process| process.cpu_time().ok());
+    interrupt::is_worth_telling();
     begin(live, Stage::Measuring, Goal::from(plan.limit));
     let (phase, client_cpu) = crew.run_phase(rings, Orders { limit: plan.limit, pace: plan.pace, live })?;
     let used = match (server, server_before) {
         (Some(process), Some(before)) => {
-            let cpu = process.cpu_time()?.since(before);
-            Some(ServerUse { cpu, rss_bytes: process.rss_bytes()?, growth: None })
+            let (after, rss) = (process.cpu_time().ok(), process.rss_bytes().ok());
+            let used =
+                |(after, rss_bytes): (CpuTime, u64)| ServerUse { cpu: after.since(before), rss_bytes, growth: None };
+            after.zip(rss).map(used)
         }
         _ => None,
     };
@@ -330,14 +343,24 @@ fn begin(live: Option<&Live>, stage: Stage, goal: Goal) {
     }
 }
 
-/// Errors before the clock starts end the run, unless it is meant to live through them.
-fn refuse_errors(plan: &Plan, stage: &'static str, tally: &Tally) -> Result<(), BenchError> {
-    match &tally.first_error {
+/// Errors before the clock starts end the run, unless it is meant to live through them. Silence ends it in any case.
+fn refuse_failed(plan: &Plan, stage: &'static str, phase: &Phase) -> Result<(), BenchError> {
+    refuse_interrupted()?;
+    if phase.unanswered > 0 {
+        let silence = phase.longest_silence.unwrap_or(phase.elapsed);
+        return Err(BenchError::Stalled { seconds: silence.as_secs(), waiting: phase.unanswered });
+    }
+    match &phase.tally.first_error {
         Some(reply) if !plan.reconnect => {
-            Err(BenchError::Warming { stage, errors: tally.errors, reply: reply.clone() })
+            Err(BenchError::Warming { stage, errors: phase.tally.errors, reply: reply.clone() })
         }
         _ => Ok(()),
     }
+}
+
+/// What a signal has cut short before the clock starts is nothing to go on from.
+fn refuse_interrupted() -> Result<(), BenchError> {
+    if interrupt::signal().is_some() { Err(BenchError::Interrupted) } else { Ok(()) }
 }
 
 #[cfg(test)]

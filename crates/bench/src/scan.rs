@@ -224,10 +224,17 @@ impl Scanner {
         }
     }
 
+    /// The text of the last reply, if it was an error.
+    pub(crate) fn last_error(&self) -> Option<String> {
+        let is_whole = self.values_left == 0 && !self.error_text.is_empty();
+        is_whole.then(|| String::from_utf8_lossy(&self.error_text).into_owned())
+    }
+
     /// Forgets a reply that will not be finished.
     pub(crate) fn restart(&mut self) {
         self.state = State::Kind;
         self.values_left = 0;
+        self.error_text.clear();
     }
 
     /// Walks bytes as they came from the socket and counts what ends in them. The first reply that is no error

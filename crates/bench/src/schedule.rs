@@ -26,10 +26,14 @@ pub(crate) struct Schedule {
     started: Instant,
     ends: Option<Duration>,
     calls_left: u64,
+    /// Of even arrivals in a time: the calls of all threads that are due in it.
+    calls_due: u128,
     /// Batches handed out.
     batches: u64,
     /// Of arrivals at random: when the last batch was due, in nanoseconds after the start.
     due_nanos: f64,
+    /// How long the batches that were handed out keep the rate.
+    span: Duration,
     random: Random,
 }
 
@@ -38,6 +42,11 @@ pub(crate) struct Schedule {
 pub(crate) struct Due {
     pub(crate) at: Instant,
     pub(crate) calls: usize,
+}
+
+/// Calls that are due in a time at an even rate, the one at its beginning included.
+pub(crate) fn calls_due(calls_per_second: u64, time: Duration) -> u128 {
+    (time.as_nanos() * u128::from(calls_per_second)).div_ceil(SECOND_NANOS)
 }
 
 impl Schedule {
@@ -53,10 +62,35 @@ impl Schedule {
             Limit::Calls(calls) => (None, calls),
             Limit::Time(time) => (Some(time), u64::MAX),
         };
+        let calls_due = ends.map_or(u128::MAX, |time| calls_due(pace.calls_per_second, time));
         // A stream of its own for each thread: together they are again one process of independent callers.
         let random = Random::new(pace.seed ^ (thread + 1).wrapping_mul(0xa076_1d64_78bd_642f));
         let threads = threads.max(1);
-        Schedule { pace, pipeline, thread, threads, started, ends, calls_left, batches: 0, due_nanos: 0.0, random }
+        let (batches, due_nanos, span) = (0, 0.0, Duration::ZERO);
+        Schedule {
+            pace,
+            pipeline,
+            thread,
+            threads,
+            started,
+            ends,
+            calls_left,
+            calls_due,
+            batches,
+            due_nanos,
+            span,
+            random,
+        }
+    }
+
+    /// Calls a second over all threads.
+    pub(crate) fn rate(&self) -> u64 {
+        self.pace.calls_per_second
+    }
+
+    /// The time in which the batches that were handed out are due at the schedule's rate.
+    pub(crate) fn span(&self) -> Duration {
+        self.span
     }
 
     /// The next batch, none if there is no more.
@@ -66,13 +100,31 @@ impl Schedule {
             return None;
         }
         let after = self.next_nanos();
-        if self.ends.is_some_and(|ends| after >= ends) {
+        let calls = calls.min(self.calls_due_from_here());
+        if calls == 0 || self.ends.is_some_and(|ends| after >= ends) {
             self.calls_left = 0;
             return None;
         }
+        self.span = after + self.time_of(calls);
         self.batches += 1;
         self.calls_left = self.calls_left.saturating_sub(u64::try_from(calls).unwrap_or(u64::MAX));
         Some(Due { at: self.started + after, calls })
+    }
+
+    /// How many of the calls that are due in all are left for the next batch and those behind it.
+    fn calls_due_from_here(&self) -> usize {
+        if self.pace.arrivals == Arrivals::Poisson {
+            return usize::MAX;
+        }
+        let number = u128::from(self.batches) * u128::from(self.threads) + u128::from(self.thread);
+        let before = number * u128::try_from(self.pipeline).unwrap_or(1);
+        usize::try_from(self.calls_due.saturating_sub(before)).unwrap_or(usize::MAX)
+    }
+
+    /// How long it takes until so many calls are due.
+    fn time_of(&self, calls: usize) -> Duration {
+        let nanos = u128::try_from(calls).unwrap_or(1) * SECOND_NANOS / u128::from(self.pace.calls_per_second.max(1));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
     fn next_nanos(&mut self) -> Duration {

@@ -13,6 +13,9 @@ const PREPARATION_LIMIT: Duration = Duration::from_secs(10);
 
 const DEFAULT_PORT: u16 = 6379;
 
+/// Addresses that ask for an encrypted connection.
+const TLS_SCHEMES: [&str; 2] = ["rediss://", "valkeys://"];
+
 /// A server's address and the credentials for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
@@ -45,6 +48,9 @@ impl Target {
             }
             return Ok(Target { place: Place::Unix { path: PathBuf::from(path) }, user: None, password: None });
         }
+        if let Some(scheme) = TLS_SCHEMES.into_iter().find(|scheme| text.starts_with(scheme)) {
+            return Err(BenchError::Arguments(format!("--target {scheme}…: TLS is not supported, use redis://")));
+        }
         let rest = text.strip_prefix("redis://").unwrap_or(text);
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let (credentials, address) = match rest.rsplit_once('@') {
@@ -58,6 +64,12 @@ impl Target {
                 None => (None, Some(credentials)),
             },
         };
+        if let Some((_, database)) = address.split_once('/')
+            && database.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            let text = format!("--target …/{database}: databases are not supported, leave /{database} out");
+            return Err(BenchError::Arguments(text));
+        }
         let (host, port) = split_address(address).ok_or_else(|| unreadable(text))?;
         Ok(Target {
             place: Place::Tcp { host, port },
@@ -236,7 +248,15 @@ mod tests {
         for text in wrong {
             assert!(Target::parse(text).is_err(), "{text}");
         }
-        let message = Target::parse("redis://:hidden@h:x").unwrap_err().to_string();
-        assert!(!message.contains("hidden"), "{message}");
+        let explained = [
+            ("redis://:hidden@h:x", "is not understood"),
+            ("rediss://:hidden@h:1", "TLS is not supported"),
+            ("redis://:hidden@h:1/3", "databases are not supported"),
+            ("redis://:hidden@h/0", "databases are not supported"),
+        ];
+        for (text, expected) in explained {
+            let message = Target::parse(text).unwrap_err().to_string();
+            assert!(message.contains(expected) && !message.contains("hidden"), "{message}");
+        }
     }
 }

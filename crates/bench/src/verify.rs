@@ -33,13 +33,13 @@ mod times;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use clock::ClockOffset;
+pub(crate) use clock::{ClockReading, TRIAL};
 pub(crate) use findings::Verdict;
-pub(crate) use judge::judge;
 pub(crate) use record::{Capture, RECORDS_MAX, Recorder};
 
 use crate::keys::KeyNames;
 use crate::workload::Form;
+use judge::judge;
 use tollgate_limits::Policy;
 
 /// Limits of one call at most.
@@ -73,8 +73,29 @@ impl Watch {
         if key < self.first_denied { &self.admitted } else { &self.denied }
     }
 
-    /// Whether the server's clock matters: windows are aligned to it.
+    /// Whether it matters how far the server's clock is from this one: windows are aligned to it.
     pub(crate) fn needs_clock(&self) -> bool {
-        self.admitted.iter().any(|policy| matches!(policy, Policy::Slide { .. } | Policy::Fixed { .. }))
+        self.narrowest_window().is_some()
+    }
+
+    /// The narrowest window that is aligned to the server's clock, in microseconds; none if no limit has one.
+    fn narrowest_window(&self) -> Option<i64> {
+        let micros = |policy: &Policy| match policy {
+            Policy::Slide { window, .. } | Policy::Fixed { window, .. } => Some(window.micros()),
+            Policy::Log { .. } | Policy::Token { .. } | Policy::Leak { .. } => None,
+        };
+        let narrowest = self.admitted.iter().chain(&self.denied).filter_map(micros).min();
+        narrowest.map(|micros| i64::try_from(micros).unwrap_or(i64::MAX))
+    }
+
+    /// Holds every call of a run against its limits, by the server's clock as it was read before and after.
+    pub(crate) fn judge(
+        &self,
+        recorders: Vec<Recorder>,
+        before: Option<ClockReading>,
+        after: Option<ClockReading>,
+    ) -> Verdict {
+        let (offset, clock_doubt) = clock::put_together(self, before, after);
+        Verdict { limits_checked: clock_doubt.is_none(), clock_doubt, ..judge(self, recorders, offset) }
     }
 }

@@ -365,7 +365,7 @@ impl Row {
             Reply::Array(rows) if rows.len() == names.len() => rows,
             Reply::Error(reply) => return self.choose_without_command(dialog, &reply),
             other => {
-                let reply = format!("{other:?}: give --dialect");
+                let reply = format!("{other}: give --dialect");
                 return Err(BenchError::Preparation { command: "COMMAND INFO".into(), reply });
             }
         };
@@ -392,7 +392,7 @@ impl Row {
             Reply::Array(five) if five.len() == 5 => self.choose(Dialect::Throttlecrab, dialog),
             other => Err(BenchError::Preparation {
                 command: "COMMAND INFO".into(),
-                reply: format!("{refusal} (and THROTTLE by: {other:?}); give --dialect"),
+                reply: format!("{refusal} (and THROTTLE by: {other}); give --dialect"),
             }),
         }
     }

@@ -11,7 +11,7 @@ use crate::numbers::{check_database, parse_integer};
 use crate::session::Session;
 use crate::settings::REDIS_VERSION;
 use crate::transaction::Transactions;
-use tollgate_resp::{Protocol, Reply, printable};
+use tollgate_resp::{Args, Protocol, Reply, printable};
 
 /// The reply to a command that needs a password first.
 pub const NOAUTH: &str = "NOAUTH Authentication required.";
@@ -81,10 +81,14 @@ pub fn auth(core: &mut Core, session: &mut Session, call: &Call<'_>, reply: &mut
 }
 
 /// The only user is `default`; without a password any word is right for it, as in Redis.
-fn log_in(core: &mut Core, session: &mut Session, user: &[u8], password: &[u8]) -> bool {
+fn are_right(core: &Core, user: &[u8], password: &[u8]) -> bool {
     // The password is checked for any user, so that the time tells nothing about which users there are.
     let password_fits = core.settings.password.as_ref().is_none_or(|check| check(password));
-    let fits = password_fits && user == b"default";
+    password_fits && user == b"default"
+}
+
+fn log_in(core: &mut Core, session: &mut Session, user: &[u8], password: &[u8]) -> bool {
+    let fits = are_right(core, user, password);
     if fits {
         session.authenticated = true;
         core.effects.push(Effect::SessionChanged);
@@ -94,30 +98,59 @@ fn log_in(core: &mut Core, session: &mut Session, user: &[u8], password: &[u8]) 
     fits
 }
 
+/// What a HELLO asks for.
+struct Greeting<'a> {
+    protocol: Protocol,
+    /// User and password.
+    credentials: Option<(&'a [u8], &'a [u8])>,
+    name: Option<&'a [u8]>,
+}
+
+impl<'a> Greeting<'a> {
+    /// Reads the arguments of a HELLO that comes while `protocol` is spoken; or the error's text.
+    fn read(args: Args<'a>, protocol: Protocol) -> Result<Greeting<'a>, String> {
+        let mut greeting = Greeting { protocol, credentials: None, name: None };
+        if let Some(version) = args.get(1) {
+            greeting.protocol = match parse_integer(version).ok() {
+                Some(2) => Protocol::Resp2,
+                Some(3) => Protocol::Resp3,
+                Some(_) => return Err("NOPROTO unsupported protocol version".to_owned()),
+                None => return Err("ERR Protocol version is not an integer or out of range".to_owned()),
+            };
+        }
+        let mut position = 2;
+        while let Some(word) = args.get(position) {
+            match (args.get(position + 1), args.get(position + 2)) {
+                (Some(user), Some(password)) if word.eq_ignore_ascii_case(b"AUTH") => {
+                    greeting.credentials = Some((user, password));
+                    position += 3;
+                }
+                (Some(name), _) if word.eq_ignore_ascii_case(b"SETNAME") => {
+                    greeting.name = Some(name);
+                    position += 2;
+                }
+                _ => return Err(format!("ERR Syntax error in HELLO option '{}'", printable(word))),
+            }
+        }
+        Ok(greeting)
+    }
+}
+
+/// The protocol that will be spoken behind a HELLO of an authenticated session that speaks `protocol` before it.
+/// Nothing is changed or counted.
+pub fn protocol_behind_hello(core: &Core, protocol: Protocol, args: Args<'_>) -> Protocol {
+    let Ok(greeting) = Greeting::read(args, protocol) else { return protocol };
+    let may_enter = greeting.credentials.is_none_or(|(user, password)| are_right(core, user, password));
+    let is_named = greeting.name.is_none_or(|name| clean_name(name).is_some());
+    if may_enter && is_named { greeting.protocol } else { protocol }
+}
+
 /// HELLO [2 | 3 [AUTH username password] [SETNAME name]].
 pub fn hello(core: &mut Core, session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
-    let mut protocol = session.protocol;
-    if let Some(version) = call.args.get(1) {
-        protocol = match parse_integer(version).ok() {
-            Some(2) => Protocol::Resp2,
-            Some(3) => Protocol::Resp3,
-            Some(_) => return reply.error("NOPROTO unsupported protocol version"),
-            None => return reply.error("ERR Protocol version is not an integer or out of range"),
-        };
-    }
-    let (mut credentials, mut name) = (None, None);
-    let mut position = 2;
-    while let Some(word) = call.args.get(position) {
-        if word.eq_ignore_ascii_case(b"AUTH") && call.args.get(position + 2).is_some() {
-            credentials = Some((call.argument(position + 1), call.argument(position + 2)));
-            position += 3;
-        } else if word.eq_ignore_ascii_case(b"SETNAME") && call.args.get(position + 1).is_some() {
-            name = Some(call.argument(position + 1));
-            position += 2;
-        } else {
-            return reply.error(&format!("ERR Syntax error in HELLO option '{}'", printable(word)));
-        }
-    }
+    let Greeting { protocol, credentials, name } = match Greeting::read(call.args, session.protocol) {
+        Ok(greeting) => greeting,
+        Err(text) => return reply.error(&text),
+    };
     if let Some((user, password)) = credentials
         && !log_in(core, session, user, password)
     {

@@ -70,3 +70,5 @@ mod top_command;
 pub mod transaction;
 pub mod tunables;
 mod values;
+
+pub use connection::protocol_behind_hello;

@@ -42,6 +42,8 @@ pub async fn walk(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, room: Room
     let whole = Call { args, at: ready.at, now: worker.now() };
     let mut fragments: Vec<Vec<u8>> = Vec::new();
     let mut cursor = args.get(1).unwrap_or_default().to_vec();
+    // Wherever it goes, it is one call, which its connection's core counts.
+    worker.core.borrow().counters.ran(ready.entry.index);
     loop {
         let to = usize::from(worker.dispatcher.cursor_core(&cursor));
         let arguments =
@@ -49,7 +51,6 @@ pub async fn walk(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, room: Room
         let mut fragment = Vec::new();
         if to == worker.index {
             let mut core = worker.core.borrow_mut();
-            core.counters.ran(ready.entry.index);
             with_arguments(arguments, |args| run_part(&mut core, &Call { args, ..whole }, &mut fragment));
         } else if room == Room::Held || worker.wait_for_room(&[to]).await {
             let ticket = worker.new_ticket(1);
@@ -83,6 +84,8 @@ async fn gather(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, parts: Vec<P
         worker.core.borrow().counters.busy_replies.add(1);
         return reply.error(BUSY);
     }
+    // Wherever its keys lie, it is one call, which its connection's core counts.
+    worker.core.borrow().counters.ran(ready.entry.index);
     let ticket = worker.new_ticket(others.len());
     for part in parts.iter().filter(|part| part.core != worker.index) {
         send_part(worker, ready, Task::Part, args, part, ticket, Room::Take, None);
@@ -92,7 +95,6 @@ async fn gather(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, parts: Vec<P
     if let Some(part) = parts.iter().find(|part| part.core == worker.index) {
         let mut core = worker.core.borrow_mut();
         with_arguments(at_positions(args, &part.arguments), |args| {
-            core.counters.ran(ready.entry.index);
             run_part(&mut core, &Call { args, at: ready.at, now: worker.now() }, &mut own);
             worker.carry_out(&mut core);
         });

@@ -27,6 +27,7 @@ use tollgate_engine::call::Call;
 use tollgate_engine::command::{Flags, Handler};
 use tollgate_engine::dispatch::{Ready, Way, may_run};
 use tollgate_engine::parcel::{Cargo, NewJob, Parcel, Task};
+use tollgate_engine::protocol_behind_hello;
 use tollgate_engine::registry::Entry;
 use tollgate_engine::route::owner;
 use tollgate_engine::transaction::{self, Control, Queued, Transaction, Transactions};
@@ -44,8 +45,9 @@ enum Piece {
     Refused(String),
     /// Made on another core.
     Other { core: usize, position: usize },
-    /// Made of parts: this core's arguments and what it wrote, and where the others' lie.
-    Merged { own_arguments: Option<Vec<usize>>, own: Vec<u8>, others: Vec<(usize, usize)> },
+    /// Made of parts: this core's arguments and what it wrote, and where the others' lie; and the protocol in which the
+    /// whole is written.
+    Merged { own_arguments: Option<Vec<usize>>, own: Vec<u8>, others: Vec<(usize, usize)>, protocol: Protocol },
 }
 
 impl Piece {
@@ -323,7 +325,7 @@ impl<S: Stream> Connection<S> {
             let job = NewJob { entry: exec, task: Task::Guard, at, protocol: Protocol::Resp2, cargo };
             outgoing.push(&worker, core, job, std::iter::empty());
         }
-        let mut pieces: Vec<Piece> = commands.iter().map(|command| self.place(command, &mut outgoing)).collect();
+        let mut pieces = self.place_all(commands, &mut outgoing);
         let mut answered = Vec::new();
         if let Some(parcel) = guard.and_then(|(core, _)| outgoing.parcels.remove_entry(&core)) {
             answered = send_all(&worker, &mut BTreeMap::from([parcel]), Room::Held).await;
@@ -343,8 +345,23 @@ impl<S: Stream> Connection<S> {
         true
     }
 
+    /// Says where the replies will come from, and puts into the parcels what others do for them.
+    fn place_all(&self, commands: &[Queued], outgoing: &mut Outgoing) -> Vec<Piece> {
+        let worker = self.worker();
+        let mut protocol = self.session.protocol;
+        let mut pieces = Vec::with_capacity(commands.len());
+        for command in commands {
+            pieces.push(self.place(command, protocol, outgoing));
+            if is_hello(command) {
+                // It has not run yet, and what lies behind it leaves before it does.
+                protocol = protocol_behind_hello(&worker.core.borrow(), protocol, command.arguments.args());
+            }
+        }
+        pieces
+    }
+
     /// Says where a command's reply will come from, and puts into the parcels what others do for it.
-    fn place(&self, command: &Queued, outgoing: &mut Outgoing) -> Piece {
+    fn place(&self, command: &Queued, protocol: Protocol, outgoing: &mut Outgoing) -> Piece {
         let worker = self.worker();
         let (ready, args) = (command.ready, command.arguments.args());
         if let (Way::Steps, Handler::StepsOrParts(plan, ..)) = (ready.way, ready.entry.command.handler) {
@@ -353,10 +370,7 @@ impl<S: Stream> Connection<S> {
                 return Piece::Refused(text);
             }
         }
-        let job = |task| {
-            let protocol = self.session.protocol;
-            NewJob { entry: ready.entry, task, at: ready.at, protocol, cargo: None }
-        };
+        let job = |task| NewJob { entry: ready.entry, task, at: ready.at, protocol, cargo: None };
         let parts: Vec<(usize, Vec<usize>)> = match ready.way {
             Way::To(to) if usize::from(to) != worker.index => {
                 let core = usize::from(to);
@@ -386,7 +400,7 @@ impl<S: Stream> Connection<S> {
                 others.push((core, outgoing.push(worker, core, job(Task::Part), arguments)));
             }
         }
-        Piece::Merged { own_arguments, own: Vec::new(), others }
+        Piece::Merged { own_arguments, own: Vec::new(), others, protocol }
     }
 
     /// This core's part. False, and nothing was run, if a watched key of this core changed.
@@ -425,14 +439,17 @@ impl<S: Stream> Connection<S> {
                     core.run_key_timed(entry, &call, &mut Reply::new(bytes, self.session.protocol));
                 }
                 Piece::Own(bytes) => core.run_key(entry, &call, &mut Reply::new(bytes, self.session.protocol)),
-                Piece::Merged { own_arguments: Some(positions), own, .. } => {
+                Piece::Merged { own_arguments, own, .. } => {
+                    // Wherever its keys lie, its connection's core counts it.
                     core.counters.ran(entry.index);
+                    let Some(positions) = own_arguments else { continue };
                     if let Handler::Spread(run, _) | Handler::StepsOrParts(_, run, _) = entry.command.handler {
                         let picked: OwnedArgs = positions.iter().map(|position| call.argument(*position)).collect();
                         run(&mut core, &Call { args: picked.args(), ..call }, own);
                     }
                 }
-                Piece::Merged { .. } | Piece::Other { .. } | Piece::Refused(_) => {}
+                Piece::Refused(_) => core.counters.ran(entry.index),
+                Piece::Other { .. } => {}
             }
             written += piece.shorten(full);
         }
@@ -457,7 +474,7 @@ impl<S: Stream> Connection<S> {
                 Piece::Own(bytes) => self.out().extend_from_slice(bytes),
                 Piece::Refused(text) => self.answer_text(text),
                 Piece::Other { core, position } => self.out().extend_from_slice(reply_of(*core, *position)),
-                Piece::Merged { own_arguments, own, others } => {
+                Piece::Merged { own_arguments, own, others, protocol } => {
                     let mut fragments: Vec<&[u8]> = others.iter().map(|(core, at)| reply_of(*core, *at)).collect();
                     if own_arguments.is_some() {
                         fragments.push(own);
@@ -466,7 +483,7 @@ impl<S: Stream> Connection<S> {
                     if let Handler::Spread(_, merge) | Handler::StepsOrParts(_, _, merge) = handler {
                         let call = Call { args: command.arguments.args(), at: command.ready.at, now };
                         let start = self.out().len();
-                        merge(&fragments, &call, &mut self.reply());
+                        merge(&fragments, &call, &mut Reply::new(self.out(), *protocol));
                         let first = self.out().get(start).copied();
                         let (entry, client) = (command.ready.entry, &self.session.client);
                         audit::note(self.worker(), entry.command, call.args, first.as_slice(), client);
@@ -526,12 +543,16 @@ fn unguarded(commands: &[Queued]) -> Option<&'static str> {
     after.first().filter(|_| writes).map(|command| command.ready.entry.command.name)
 }
 
+fn is_hello(command: &Queued) -> bool {
+    command.ready.entry.command.name == "hello"
+}
+
 /// Whether a command cannot be a part of each core's one step. HELLO changes the form of the replies behind it.
 fn takes_steps(command: &Queued) -> bool {
     let Ready { entry, way, .. } = command.ready;
     match way {
         Way::To(_) | Way::PerKey | Way::Every | Way::Cursor | Way::Transaction => false,
-        Way::Here => entry.command.name == "hello",
+        Way::Here => is_hello(command),
         Way::Steps => !matches!(entry.command.handler, Handler::StepsOrParts(..)),
         Way::Process | Way::AllOrNothing => true,
     }

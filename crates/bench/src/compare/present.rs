@@ -110,6 +110,9 @@ impl Comparison {
         }
         let (rows, warnings) = (self.rows(), self.warnings());
         let mut whole = json!({"rounds": self.rounds, "targets": targets, "warnings": warnings, "rows": rows});
+        if let (Some(why), Some(fields)) = (&self.stopped, whole.as_object_mut()) {
+            fields.insert("stopped".to_owned(), json!(why));
+        }
         if let (Some((command_line, machine)), Some(fields)) = (&self.full, whole.as_object_mut()) {
             fields.insert("command_line".to_owned(), json!(command_line));
             fields.insert("machine".to_owned(), json!(machine));
@@ -235,7 +238,7 @@ impl Comparison {
         let pairs = first.reports.iter().zip(&rival.reports);
         let ratios = pairs.filter_map(|(base, own)| {
             let (base, own) = ((measure.value)(base)?, (measure.value)(own)?);
-            (base > 0.0).then(|| own / base)
+            (base > 0.0 && own.is_finite()).then(|| own / base)
         });
         Spread::of(&ratios.collect::<Vec<f64>>())
     }
@@ -272,7 +275,9 @@ impl Comparison {
 
     /// The warnings of all rounds, each kind once for each server.
     fn warnings(&self) -> Vec<String> {
-        let mut warnings: Vec<String> = self.warning_of_denials().into_iter().collect();
+        let stopped = (self.stopped.iter())
+            .map(|why| format!("Only {} of {} rounds were finished: {why}", self.rounds, self.rounds_asked));
+        let mut warnings: Vec<String> = stopped.chain(self.warning_of_denials()).collect();
         for rival in &self.rivals {
             let errors: u64 = rival.reports.iter().map(|report| report.errors).sum();
             if errors > 0 {
@@ -384,7 +389,8 @@ fn ratio_text(ratio: f64) -> String {
 
 impl Rival {
     fn spread(&self, measure: &Measure) -> Option<Spread> {
-        Spread::of(&self.reports.iter().filter_map(measure.value).collect::<Vec<f64>>())
+        let values = self.reports.iter().filter_map(measure.value).filter(|value| value.is_finite());
+        Spread::of(&values.collect::<Vec<f64>>())
     }
 
     /// A count over all rounds.

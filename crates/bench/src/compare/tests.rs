@@ -94,7 +94,13 @@ fn made_up() -> Comparison {
         turns: vec![0, 1, 0],
     };
     let rivals = vec![rival("A", "redis://:secret@a:1", [400, 1_000, 2_000]), rival("B", "b:2", [100, 500, 1_500])];
-    Comparison { rivals, rounds: 3, full: Some(("tollgate bench".to_owned(), Machine::look())) }
+    Comparison {
+        rivals,
+        rounds: 3,
+        rounds_asked: 3,
+        stopped: None,
+        full: Some(("tollgate bench".to_owned(), Machine::look())),
+    }
 }
 
 #[test]
@@ -120,7 +126,9 @@ fn ratios_are_of_one_round() {
 
 #[test]
 fn every_field_is_documented() {
-    check_documented(&made_up().to_json());
+    let mut comparison = made_up();
+    comparison.stopped = Some("it was interrupted".to_owned());
+    check_documented(&comparison.to_json());
 }
 
 #[test]

@@ -12,6 +12,9 @@ const SHOWN: [&str; 6] = ["target", "command", "connections", "pipeline", "keys"
 /// Columns of figures are at least as wide as most figures, so that tables below one another are alike.
 const CELL_CHARS_MIN: usize = 8;
 
+/// A shorter time without a reply, in seconds, is left to the latencies.
+const SILENCE_SHOWN_MIN: f64 = 0.1;
+
 /// Percentiles with a column of their own.
 const COLUMNS: [(&str, f64); 5] = [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9), ("p99.99", 99.99)];
 
@@ -66,7 +69,8 @@ impl Report {
             rows.push(("server process", format!("{pid} {name}")));
         }
         if let Some(reason) = &self.seen.server_unseen {
-            rows.push(("server CPU per call", format!("not measured: {reason} (--pid tells which process it is)")));
+            let advice = if self.seen.has_ended { "" } else { " (--pid tells which process it is)" };
+            rows.push(("server CPU per call", format!("not measured: {reason}{advice}")));
         }
         rows
     }
@@ -102,6 +106,9 @@ impl Report {
         }
         if self.unexpected_replies > 0 {
             rows.push(("unexpected replies", format::count(self.unexpected_replies)));
+        }
+        if let Some(silence) = self.longest_silence_seconds.filter(|seconds| *seconds >= SILENCE_SHOWN_MIN) {
+            rows.push(("without a reply", format!("{silence:.3} s at the longest")));
         }
         rows.push(("client busy", format!("{:.0} %", self.client_busy_percent)));
         rows.extend(self.schedule.iter().flat_map(ScheduleReport::rows));

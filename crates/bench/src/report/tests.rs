@@ -3,6 +3,7 @@
 use super::*;
 use crate::open::Punctuality;
 use crate::scan::Tally;
+use crate::verify::Verdict;
 use hdrhistogram::Histogram;
 use std::collections::BTreeSet;
 
@@ -34,7 +35,14 @@ pub(crate) fn sample(server: Option<ServerUse>) -> Report {
     for text in ["ERR <script>two\u{1b}[2J", "ERR one", "ERR <script>two\u{1b}[2J"] {
         tally.error_texts.count(text.as_bytes());
     }
-    let phase = Phase { tally, elapsed: Duration::from_secs(2), batch_nanos, punctuality: None };
+    let phase = Phase {
+        tally,
+        elapsed: Duration::from_secs(2),
+        batch_nanos,
+        punctuality: None,
+        longest_silence: None,
+        unanswered: 0,
+    };
     Report::new(setting, &phase, Duration::from_secs(1), server)
 }
 
@@ -144,10 +152,17 @@ fn every_field_is_documented() {
         tally: Tally::default(),
         elapsed: Duration::from_secs(1),
         batch_nanos: Histogram::new_with_bounds(1_000, 60_000_000_000, 3).unwrap(),
-        punctuality: Some(Punctuality::new().unwrap()),
+        punctuality: Some(Punctuality::new(1).unwrap()),
+        longest_silence: None,
+        unanswered: 0,
     };
-    report.schedule = Some(ScheduleReport::new(1, phase.punctuality.as_ref().unwrap(), &phase));
-    report.verify = Some(Verdict { first_violation: Some("a fault".into()), ..Verdict::default() });
+    report.longest_silence_seconds = Some(1.0);
+    report.schedule = Some(ScheduleReport::new(phase.punctuality.as_ref().unwrap(), &phase));
+    report.verify = Some(Verdict {
+        first_violation: Some("a fault".into()),
+        clock_doubt: Some("it was moved".into()),
+        ..Verdict::default()
+    });
     let json: serde_json::Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
     check_documented(&json);
     // As many as there are kinds of fields: a sample that lost some would check nothing.
@@ -224,16 +239,57 @@ fn the_page_holds_everything_and_no_markup_from_outside() {
 #[test]
 fn a_run_without_calls_has_a_report_too() {
     let batch_nanos = Histogram::new_with_bounds(1_000, 60_000_000_000, 3).unwrap();
-    let phase = Phase { tally: Tally::default(), elapsed: Duration::ZERO, batch_nanos, punctuality: None };
+    let phase = Phase {
+        tally: Tally::default(),
+        elapsed: Duration::ZERO,
+        batch_nanos,
+        punctuality: None,
+        longest_silence: None,
+        unanswered: 0,
+    };
     let setting = sample(None).setting;
     let mut report = Report::new(setting, &phase, Duration::ZERO, Some(sample_server()));
     report.complete(String::new(), Machine::look(), Vec::new());
     assert!(report.is_clean());
-    assert!(report.to_table().contains("calls per second         0\n"));
-    assert!(report.to_table().contains("denied                   not known: no reply says"));
-    let fields: serde_json::Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
-    for name in ["p50_us", "p99_us", "p999_us", "denied"] {
-        assert_eq!(fields.get(name), Some(&serde_json::Value::Null), "{name}");
+    let table = report.to_table();
+    assert!(table.contains("calls per second         0\n") && table.contains("CPU per call      – (– user"), "{table}");
+    assert!(table.contains("denied                   not known: no reply says"), "{table}");
+    let latencies = table.lines().skip_while(|line| !line.starts_with("batch latency")).nth(1).unwrap();
+    assert!(latencies.split_whitespace().all(|figure| figure == "–"), "{table}");
+    let json: serde_json::Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
+    for name in ["p50_us", "p99_us", "p999_us", "denied", "server_cpu_ns_per_call", "server_user_ns_per_call"] {
+        assert_eq!(json.get(name), Some(&serde_json::Value::Null), "{name}");
     }
+    assert!(json["latency"]["max_us"].is_null() && json["latency"]["mean_us"].is_null());
     assert!(report.to_html().contains("</html>") && report.to_json().unwrap().contains("\"percentiles\":[]"));
+}
+
+#[test]
+fn limits_that_could_not_be_checked_are_not_taken_for_kept() {
+    let verdict = |clock_doubt: Option<&str>| Verdict {
+        limits_checked: clock_doubt.is_none(),
+        clock_doubt: clock_doubt.map(str::to_owned),
+        clock_slack_us: 85,
+        ..Verdict::default()
+    };
+    let mut report = sample(None);
+    (report.errors, report.unexpected_replies) = (0, 0);
+    for (doubt, is_clean) in [(None, true), (Some("the clock was moved"), false)] {
+        let report = report.clone().with_verdict(Some(verdict(doubt)));
+        assert_eq!(report.is_clean(), is_clean);
+        let table = report.to_table();
+        assert!(table.contains("server's clock           known to within 85.0 µs"), "{table}");
+        let warning = "WARNING: The limits could not be checked: the clock was moved.";
+        assert_eq!(table.contains(warning), !is_clean, "{table}");
+        assert_eq!(report.to_html().contains("could not be checked"), !is_clean);
+    }
+}
+
+#[test]
+fn a_process_that_ended_has_no_figures_and_the_report_says_so() {
+    let mut report = sample(None);
+    report.tell_server(&Sighting::Seen { pid: 4_711, name: "tollgate".into(), listener: None });
+    let table = report.to_table();
+    assert!(table.contains("not measured: process 4711 tollgate ended before the measuring did"), "{table}");
+    assert!(!report.to_json().unwrap().contains("server_pid"));
 }

@@ -15,6 +15,7 @@ use std::thread;
 const FIVE_INTEGERS: &str = "*5\r\n:1\r\n:100\r\n:99\r\n:0\r\n:60000\r\n";
 
 mod faulty;
+mod outages;
 mod workloads;
 
 /// A connection's number and the words of a command to the reply; an empty reply closes the connection.

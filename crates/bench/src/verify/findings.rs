@@ -1,5 +1,6 @@
 //! What the checks found: counts, and the first reply that broke the limit, in words.
 
+use crate::format;
 use serde::Serialize;
 
 /// What is wrong with a reply.
@@ -37,6 +38,11 @@ pub(crate) struct Verdict {
     pub(crate) first_violation: Option<String>,
     /// How uncertain the server's clock is, seen from here; 0 if it does not matter.
     pub(crate) clock_slack_us: u64,
+    /// False if the server's clock leaves it open whether the limits were kept: the counts then mean nothing.
+    pub(crate) limits_checked: bool,
+    /// Why they could not be checked, as a sentence without its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) clock_doubt: Option<String>,
     /// The longest time between sending and reply among the answered calls.
     pub(crate) widest_call_us: u64,
 }
@@ -59,6 +65,10 @@ impl Verdict {
         }
         if self.inconsistent_replies > 0 {
             rows.push(("inconsistent replies", self.inconsistent_replies.to_string()));
+        }
+        if self.clock_slack_us > 0 {
+            let slack = format::micros(self.clock_slack_us as f64);
+            rows.push(("server's clock", format!("known to within {slack}")));
         }
         rows.extend(self.first_violation.iter().map(|words| ("first violation", words.clone())));
         rows

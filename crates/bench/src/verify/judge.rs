@@ -2,10 +2,11 @@
 
 use super::aligned::Aligned;
 use super::bucket::Bucket;
+use super::clock::ClockOffset;
 use super::findings::{Fault, Findings};
 use super::log::Exact;
 use super::record::{FOREVER, LONG, NEVER, Outcome, Record};
-use super::{ClockOffset, Recorder, Verdict, Watch};
+use super::{Recorder, Verdict, Watch};
 use crate::workload::Form;
 use tollgate_limits::Policy;
 

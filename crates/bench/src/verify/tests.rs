@@ -3,8 +3,9 @@
 //! Time is a number here: callers send, the server decides somewhere between sending and reply, by the same arithmetic
 //! as the real one. What the checks see is what a run records.
 
+use super::clock::ClockOffset;
 use super::record::Outcome;
-use super::{Capture, ClockOffset, Recorder, Verdict, Watch, judge};
+use super::{Capture, Recorder, Verdict, Watch, judge};
 use crate::keys::KeyNames;
 use crate::random::Random;
 use crate::scan::Sink;

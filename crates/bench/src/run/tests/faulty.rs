@@ -17,11 +17,20 @@ fn now_micros() -> u64 {
 /// A fixed window of `limit` calls that says it is one of 20, and forgets everything at each call of which `forgets`
 /// says so.
 fn fixed(limit: u64, forgets: fn(u64) -> bool) -> impl Fn(usize, &[String]) -> String + Clone + Send + 'static {
+    fixed_by(limit, forgets, |_| now_micros())
+}
+
+/// The same by another clock, which knows how many calls there were.
+fn fixed_by(
+    limit: u64,
+    forgets: fn(u64) -> bool,
+    clock: impl Fn(u64) -> u64 + Clone + Send + 'static,
+) -> impl Fn(usize, &[String]) -> String + Clone + Send + 'static {
     let counts: Counts = Counts::default();
     let calls = Arc::new(Mutex::new(0_u64));
     move |_: usize, words: &[String]| {
         let mut calls = calls.lock().unwrap();
-        let now = now_micros();
+        let now = clock(*calls);
         match words[0].as_str() {
             "PING" => return "+PONG\r\n".to_owned(),
             "RL.CLOCK" => return format!(":{now}\r\n"),
@@ -129,5 +138,34 @@ fn what_cannot_be_verified_is_refused() {
     for (flags, expected) in cases {
         let error = bench(&target, flags).unwrap_err();
         assert!(error.starts_with(expected), "{flags:?}: {error}");
+    }
+}
+
+/// A clock that is moved after so many calls leaves nothing to be said of the limits, whether they are kept or not.
+#[test]
+fn after_a_step_of_the_servers_clock_nothing_is_claimed() {
+    for (limit, moved) in [(39, 2_000_000), (39, 30_000_000), (20, 2_000_000), (20, -300_000), (39, -300_000)] {
+        let clock =
+            move |calls: u64| if calls < 300 { now_micros() } else { now_micros().saturating_add_signed(moved) };
+        let flags = [&FLAGS[..], &["--rate", "4000", "--duration", "350ms"]].concat();
+        let report = bench(&serve_tcp(fixed_by(limit, |_| false, clock)).0, &flags).unwrap();
+        let verify = &report["verify"];
+        assert_eq!(verify["limits_checked"], false, "{limit} {moved}: {verify}");
+        let doubt = verify["clock_doubt"].as_str().unwrap();
+        let expected = if moved > 0 { "was moved forwards by" } else { "was moved backwards by" };
+        assert!(doubt.contains(expected), "{limit} {moved}: {doubt}");
+    }
+    let steady = verified(fixed(20, |_| false), &[]);
+    assert_eq!(steady["limits_checked"], true, "{steady}");
+    assert!(steady["clock_slack_us"].as_u64().unwrap() > 0 && steady["clock_doubt"].is_null(), "{steady}");
+}
+
+#[test]
+fn a_clock_that_stands_still_is_refused() {
+    for workload in ["slide", "fixed", "log", "token", "leak", "throttle", "all"] {
+        let (target, seen) = serve_tcp(fixed_by(20, |_| false, |_| 1_577_836_800_000_000));
+        let error = bench(&target, &["--workload", workload, "--verify", "--window", "1", "--keys", "9"]).unwrap_err();
+        assert!(error.starts_with("the server's clock stands still"), "{workload}: {error}");
+        assert!(seen.lock().unwrap().is_empty(), "{workload}");
     }
 }
