@@ -1,7 +1,7 @@
 //! A small hash table whose lookup reads one line of memory.
 //!
-//! The problem: in a table with its tags in one place and its numbers in another, a lookup misses the cache twice before
-//! it comes to the record, and what is moved into another table must be hashed again, a miss for each. The idea: a line
+//! The problem: in a table with its tags in one place and its numbers in another, a lookup misses the cache twice
+//! before it comes to the record, and what is moved into another table must be hashed again, a miss for each. The idea: a line
 //! of 64 bytes holds eight numbers and beside them 32 bits of each one's hash, which are all that its place depends on.
 //! An entry lies in the first line from its own on that had room, and what is removed is replaced by an entry of a
 //! later line that belongs there; so a lookup ends at the first line that is not full, and removals leave no trace.
@@ -12,7 +12,8 @@
 //! tag    bits 0 to 16: which table (index.rs)     bits 17 to 31: which line of it
 //! ```
 //!
-//! **Invariants:** the entries of a line come first in it. All lines from an entry's own to the one it lies in are full.
+//! **Invariants:** the entries of a line come first in it. All lines from an entry's own up to the one it lies in are
+//! full.
 
 use crate::region::LINE_WORDS;
 use crate::slab::{BLOCK_WORDS_MAX, Line, Slab, class_of, class_words};
