@@ -1,10 +1,11 @@
 //! A small hash table whose lookup reads one line of memory.
 //!
 //! The problem: in a table with its tags in one place and its numbers in another, a lookup misses the cache twice
-//! before it comes to the record, and what is moved into another table must be hashed again, a miss for each. The idea: a line
-//! of 64 bytes holds eight numbers and beside them 32 bits of each one's hash, which are all that its place depends on.
-//! An entry lies in the first line from its own on that had room, and what is removed is replaced by an entry of a
-//! later line that belongs there; so a lookup ends at the first line that is not full, and removals leave no trace.
+//! before it comes to the record, and what is moved into another table must be hashed again, a miss for each. The idea:
+//! a line of 64 bytes holds eight numbers and beside them 32 bits of each one's hash, which are all that its place
+//! depends on. An entry lies in the first line from its own on that had room, and what is removed is replaced by an
+//! entry of a later line that belongs there; so a lookup ends at the first line that is not full, and removals leave no
+//! trace.
 //! (Linear probing with buckets: D. E. Knuth, The Art of Computer Programming, vol. 3, 6.4, algorithms L and R.)
 //!
 //! ```text
