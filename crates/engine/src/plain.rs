@@ -69,6 +69,11 @@ pub struct PlainCall {
     pub key: Span,
 }
 
+impl PlainCall {
+    /// A place for a call.
+    pub const NONE: PlainCall = PlainCall { at: Located { slot: 0, hash: 0 }, core: 0, key: Span { start: 0, end: 0 } };
+}
+
 const _: () = assert!(size_of::<PlainCall>() <= 32);
 
 /// Calls that follow each other in what was read.
@@ -134,7 +139,7 @@ impl Core {
         self.store.sight_row(calls, place, lanes, &mut sightings);
         let mut replies = Replies::begin(out, calls.len());
         let (mut spell, mut done, mut elsewhere, mut otherwise) = (plain.spell, 0, 0, 0);
-        while let (Some(call), Some(sighting)) = (calls.get(done), sightings.get(done)) {
+        for (call, sighting) in calls.iter().zip(&sightings) {
             let key = call.key.of(buffer);
             if call.core == core {
                 if self.top.is_due() {

@@ -131,7 +131,10 @@ pub struct Batch {
     pub items: Vec<Item>,
     /// How many those are, each call of a row counted.
     pub commands: usize,
-    plain_calls: Vec<PlainCall>,
+    /// Room for the calls of all rows, and how many there are: a call that is put into a list is compared with its
+    /// end, and moves it, each time.
+    plain_calls: Box<[PlainCall; ROW_CALLS_MAX]>,
+    plain_count: usize,
     owned: Vec<OwnedArgs>,
     refusals: Vec<String>,
     recent: Recent,
@@ -146,7 +149,8 @@ impl Default for Batch {
             spans: Vec::new(),
             items: Vec::new(),
             commands: 0,
-            plain_calls: Vec::new(),
+            plain_calls: Box::new([PlainCall::NONE; ROW_CALLS_MAX]),
+            plain_count: 0,
             owned: Vec::new(),
             refusals: Vec::new(),
             recent: Recent::default(),
@@ -171,7 +175,7 @@ impl Batch {
         self.spans.clear();
         self.items.clear();
         self.commands = 0;
-        self.plain_calls.clear();
+        self.plain_count = 0;
         self.owned.clear();
         self.refusals.clear();
         // Beyond, spans could not point into it; the parser says what is to be said about such a buffer.
@@ -235,25 +239,24 @@ impl Batch {
     /// Adds a row of the plain calls that `buffer` goes on with from `start`, `room` at most, and gives the end of the
     /// last of them.
     fn add_row(&mut self, dispatcher: &Dispatcher, buffer: &[u8], start: usize, room: usize) -> usize {
-        let first = self.plain_calls.len();
-        let (likeness, calls) = (&mut self.habit.likeness, &mut self.plain_calls);
-        let end = match self.wide {
+        let first = self.plain_count;
+        let likeness = &mut self.habit.likeness;
+        let end = first.saturating_add(room).min(ROW_CALLS_MAX);
+        let calls = self.plain_calls.get_mut(first..end).unwrap_or_default();
+        let (end, count) = match self.wide {
             Some(wide) => wide.run(Recognise {
                 likeness,
                 calls,
                 buffer,
                 start,
-                room,
                 locate: |key: &[u8]| dispatcher.locate_wide(wide, key),
             }),
-            None => {
-                Recognise { likeness, calls, buffer, start, room, locate: |key: &[u8]| dispatcher.locate(key) }.run()
-            }
+            None => Recognise { likeness, calls, buffer, start, locate: |key: &[u8]| dispatcher.locate(key) }.run(),
         };
-        let calls = self.plain_calls.len();
-        if calls > first {
-            self.commands += calls - first;
-            self.items.push(Item::row(first..calls));
+        if count > 0 {
+            self.plain_count += count;
+            self.commands += count;
+            self.items.push(Item::row(first..self.plain_count));
             self.habit.next_pause = 0;
         }
         end
@@ -297,7 +300,7 @@ impl Batch {
             && let Some((core, at)) = dispatcher.place(entry, args)
         {
             // What the rows of this batch are must stay what it is.
-            if self.plain_calls.is_empty() {
+            if self.plain_count == 0 {
                 self.habit.broken_by(entry, buffer, place.start, place.end, spans);
             }
             let end = self.spans.len();
@@ -353,29 +356,31 @@ impl Batch {
     }
 }
 
-/// Reads plain calls from `start` on, `room` at most; gives the end of the last of them.
+/// Reads plain calls from `start` on, as many as there is room for; gives the end of the last of them, and how many they
+/// are.
 struct Recognise<'a, Locate> {
     likeness: &'a mut Likeness,
-    calls: &'a mut Vec<PlainCall>,
+    calls: &'a mut [PlainCall],
     buffer: &'a [u8],
     start: usize,
-    room: usize,
     locate: Locate,
 }
 
 impl<Locate: Fn(&[u8]) -> (u16, Located)> Work for Recognise<'_, Locate> {
-    type Output = usize;
+    type Output = (usize, usize);
 
     #[inline(always)]
-    fn run(self) -> usize {
-        let Ok(mut next) = u32::try_from(self.start) else { return self.start };
-        for _ in 0..self.room {
+    fn run(self) -> (usize, usize) {
+        let Ok(mut next) = u32::try_from(self.start) else { return (self.start, 0) };
+        let mut count = 0;
+        for call in self.calls {
             let Some(alike) = self.likeness.recognise(self.buffer, next) else { break };
             next = alike.end;
             let (core, at) = (self.locate)(alike.key.of(self.buffer));
-            self.calls.push(PlainCall { at, core, key: alike.key });
+            *call = PlainCall { at, core, key: alike.key };
+            count += 1;
         }
-        usize_of(next)
+        (usize_of(next), count)
     }
 }
 
