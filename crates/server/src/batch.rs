@@ -356,8 +356,8 @@ impl Batch {
     }
 }
 
-/// Reads plain calls from `start` on, as many as there is room for; gives the end of the last of them, and how many they
-/// are.
+/// Reads plain calls from `start` on, as many as there is room for; gives the end of the last of them, and how many
+/// they are.
 struct Recognise<'a, Locate> {
     likeness: &'a mut Likeness,
     calls: &'a mut [PlainCall],

@@ -33,8 +33,8 @@ const NONE: u32 = u32::MAX;
 
 const _: () = assert!(LINES_MAX <= 1 << HOME_BITS && LINES_MAX * LINE_ENTRIES <= u16::MAX as usize);
 
-/// The memory of tables: what they are is known to them alone. What its pages have beyond the tables, at most some dozen
-/// pages, is in nobody's account, as what an allocator keeps is not.
+/// The memory of tables: what they are is known to them alone. What its pages have beyond the tables, at most some
+/// dozen pages, is in nobody's account, as what an allocator keeps is not.
 pub(crate) struct Tables {
     slab: Slab,
 }
