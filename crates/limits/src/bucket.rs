@@ -62,6 +62,11 @@ impl Bucket {
         Bucket { when: joined(when_low, when_high), part: joined(part_low, part_high) }
     }
 
+    /// Whether calls at this rate can lead to the state: what is left of the last microsecond is less than one.
+    pub fn is_of(self, rate: &Rate) -> bool {
+        self.part < u128::from(MILLION) * u128::from(rate.tokens())
+    }
+
     /// The first microsecond at which use is zero, `u64::MAX` if beyond.
     #[inline]
     pub(crate) fn expires_at(self, rate: &Rate) -> Micros {

@@ -5,7 +5,8 @@
 //! nothing here knows of clocks, keys, sockets or storage. What must be kept afterwards is returned as a [`Change`],
 //! so that "denied changes nothing" can be read off the types.
 //!
-//! **Invariant:** this crate never reads a clock, never panics, and allocates nowhere but in [`Log::apply`].
+//! **Invariant:** this crate never reads a clock, never panics, and allocates nowhere but in [`Log::apply`]
+//! and [`Log::of`].
 //!
 //! ```text
 //! number.rs   what a command wrote -> amounts, windows, rates        policy.rs   the limit as it is compared and kept

@@ -71,6 +71,22 @@ pub enum LogChange {
 }
 
 impl Log {
+    /// The log of these times and units, from which all up to `dropped_through` are gone. `None` if no charges lead to
+    /// it: times must rise from there on, each with a unit at least, and all units together be fewer than 2^64.
+    pub fn of(dropped_through: Micros, charges: &[(Micros, u64)]) -> Option<Log> {
+        let mut log = Log { entries: VecDeque::with_capacity(charges.len()), dropped_total: 0, dropped_through };
+        let (mut last_at, mut total) = (dropped_through, 0u64);
+        for (at, units) in charges {
+            if *units == 0 || *at <= last_at {
+                return None;
+            }
+            total = total.checked_add(*units)?;
+            log.entries.push_back(Entry { at: *at, total });
+            last_at = *at;
+        }
+        Some(log)
+    }
+
     /// Carries out what a decision asked for. Never fails: what is not there cannot be taken off.
     pub fn apply(&mut self, change: LogChange) {
         match change {

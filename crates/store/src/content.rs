@@ -6,7 +6,16 @@ use crate::records::NewState;
 use crate::saved::Saved;
 use crate::store::{OutOfMemory, RecordId, Store};
 use crate::values::Value;
-use tollgate_limits::{Micros, Policy};
+use tollgate_limits::{Micros, Policy, StateRef};
+
+/// What a key holds, where it lies.
+#[derive(Clone, Copy, Debug)]
+pub enum Holding<'a> {
+    /// A limit, kept under this policy.
+    Limit(&'a Policy, StateRef<'a>),
+    /// A plain value, and the first microsecond at which it is gone, if it does not last.
+    Value(Value<'a>, Option<Micros>),
+}
 
 /// What a key held at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +29,24 @@ enum Held {
 }
 
 impl Content {
+    /// A copy. Policy and state must be of one algorithm.
+    pub fn of(holding: Holding<'_>) -> Content {
+        Content(match holding {
+            Holding::Limit(policy, state) => Held::Limit(Saved::of(policy, state)),
+            Holding::Value(Value::Integer(number), expires_at) => Held::Integer(number, expires_at),
+            Holding::Value(Value::Bytes(bytes), expires_at) => Held::Bytes(bytes.into(), expires_at),
+        })
+    }
+
+    /// What it is a copy of.
+    pub fn holding(&self) -> Holding<'_> {
+        match &self.0 {
+            Held::Limit(saved) => Holding::Limit(saved.policy(), saved.state()),
+            Held::Integer(number, expires_at) => Holding::Value(Value::Integer(*number), *expires_at),
+            Held::Bytes(bytes, expires_at) => Holding::Value(Value::Bytes(bytes), *expires_at),
+        }
+    }
+
     /// A value that does not expire; an integer if `bytes` are how one is written ([`Value::of`]).
     pub fn of_value(bytes: &[u8]) -> Content {
         Content(match Value::of(bytes) {
@@ -54,14 +81,18 @@ impl Content {
 }
 
 impl Store {
+    /// What the record holds, its expiry included.
+    pub fn holding(&self, id: RecordId) -> Holding<'_> {
+        match (self.limit(id), self.value(id)) {
+            (Some((policy, state)), _) => Holding::Limit(policy, state),
+            (None, Some((value, expires_at))) => Holding::Value(value, expires_at),
+            (None, None) => unreachable!("every record is a limit or a value"),
+        }
+    }
+
     /// A copy of what the record holds, its expiry included.
     pub fn content(&self, id: RecordId) -> Content {
-        Content(match (self.save(id), self.value(id)) {
-            (Some(saved), _) => Held::Limit(saved),
-            (None, Some((Value::Integer(number), expires_at))) => Held::Integer(number, expires_at),
-            (None, Some((Value::Bytes(bytes), expires_at))) => Held::Bytes(bytes.into(), expires_at),
-            (None, None) => unreachable!("every record is a limit or a value"),
-        })
+        Content::of(self.holding(id))
     }
 
     /// Makes `key` hold `content` and nothing of what it held. `id` is the key's record as [`Store::find`] gave it.

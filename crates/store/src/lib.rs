@@ -49,7 +49,7 @@ mod watch;
 mod wide;
 
 pub use charge::{ChargeError, Charged, Sighting, Spell};
-pub use content::Content;
+pub use content::{Content, Holding};
 pub use locate::{Hasher, Located};
 pub use record::KEY_BYTES_MAX;
 pub use saved::Saved;

@@ -38,7 +38,7 @@ impl Saved {
         }
     }
 
-    fn of(policy: &Policy, state: StateRef<'_>) -> Saved {
+    pub(crate) fn of(policy: &Policy, state: StateRef<'_>) -> Saved {
         let state = match state {
             StateRef::Slide(slide) => SavedState::Slide(slide),
             StateRef::Token(bucket) => SavedState::Token(bucket),

@@ -1,0 +1,15 @@
+//! What a key holds, as it goes to replicas and into snapshots.
+//!
+//! The problem: a command that is run again elsewhere is decided by another clock on another state, so that use is
+//! forgotten or counted twice. The idea: only states travel, never commands. A record says what a key holds after
+//! whatever happened to it, or that it holds nothing; to receive one twice is as good as once.
+//!
+//! ```text
+//! record.rs   one key and what it holds <-> bytes
+//! ```
+//!
+//! **Invariant:** bytes from outside make nothing panic, and nothing is allocated by a length that was only declared.
+
+mod record;
+
+pub use record::{Damaged, Record, VERSION, write};
