@@ -168,8 +168,13 @@ impl Parcel {
 
     /// What the other core wrote for the command at `position`.
     pub fn reply(&self, position: usize) -> &[u8] {
-        let end = self.ends.get(position).copied().unwrap_or(0);
-        let start = position.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+        self.replies(position..position.saturating_add(1))
+    }
+
+    /// What the other core wrote for the commands at `positions`. Of those that it did not come to, nothing.
+    pub fn replies(&self, positions: Range<usize>) -> &[u8] {
+        let end_of = |count: usize| count.min(self.ends.len()).checked_sub(1).and_then(|last| self.ends.get(last));
+        let [start, end] = [positions.start, positions.end].map(|count| end_of(count).copied().unwrap_or(0));
         self.replies.get(start..end).unwrap_or_default()
     }
 

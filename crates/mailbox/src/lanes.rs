@@ -22,6 +22,10 @@ pub struct Mesh<T> {
     /// Whether anything was put down for a core since it last looked: one load instead of a look at every lane.
     mail: Box<[CachePadded<AtomicBool>]>,
     wakers: Box<[OnceLock<Waker>]>,
+    /// For each ordered pair: whether the one has still to wake the other. Only the first of them reads and writes it.
+    due: Box<[AtomicBool]>,
+    /// Whether a core has anyone to wake.
+    any_due: Box<[CachePadded<AtomicBool>]>,
 }
 
 impl<T> Mesh<T> {
@@ -38,6 +42,8 @@ impl<T> Mesh<T> {
             flags: (0..cores).map(|_| CachePadded::new(WakeFlag::new())).collect(),
             mail: (0..cores).map(|_| CachePadded::new(AtomicBool::new(false))).collect(),
             wakers: (0..cores).map(|_| OnceLock::new()).collect(),
+            due: (0..pairs).map(|_| AtomicBool::new(false)).collect(),
+            any_due: (0..cores).map(|_| CachePadded::new(AtomicBool::new(false))).collect(),
         }
     }
 
@@ -109,12 +115,16 @@ impl<T> Mesh<T> {
         (0..self.cores).filter_map(|from| self.requests.get(from * self.cores + core)).map(ArrayQueue::len).sum()
     }
 
-    /// Called by `core` right before it sleeps: wakes its own postman instead if a message came meanwhile.
-    pub fn before_sleep(&self, core: usize) {
-        let Some(flag) = self.flags.get(core) else { return };
-        if !flag.may_sleep(|| self.has_mail(core)) {
+    /// Called by `core` right before it sleeps: wakes whom it still has to wake, and its own postman instead if a
+    /// message came meanwhile. Answers how many others it woke.
+    pub fn before_sleep(&self, core: usize) -> u64 {
+        let woken = self.wake_due(core);
+        if let Some(flag) = self.flags.get(core)
+            && !flag.may_sleep(|| self.has_mail(core))
+        {
             self.wake_now(core);
         }
+        woken
     }
 
     /// Called by `core` when it no longer sleeps.
@@ -122,6 +132,28 @@ impl<T> Mesh<T> {
         if let Some(flag) = self.flags.get(core) {
             flag.awake();
         }
+    }
+
+    /// Has `from` wake `to` with its next [`Mesh::wake_due`], at the latest before it sleeps: once for all that it puts
+    /// down until then. A core that is woken for each message works it off and sleeps again before the next comes.
+    pub fn wake_later(&self, from: usize, to: usize) {
+        if let (Some(due), Some(any)) = (self.due.get(from * self.cores + to), self.any_due.get(from)) {
+            due.store(true, Ordering::Relaxed);
+            any.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Wakes all whom `from` has to wake and who sleep. Answers how many did.
+    pub fn wake_due(&self, from: usize) -> u64 {
+        let Some(any) = self.any_due.get(from).filter(|any| any.load(Ordering::Relaxed)) else { return 0 };
+        any.store(false, Ordering::Relaxed);
+        let of_core = self.due.iter().skip(from * self.cores).take(self.cores).enumerate();
+        let due = of_core.filter(|(_, due)| due.load(Ordering::Relaxed));
+        due.map(|(to, due)| {
+            due.store(false, Ordering::Relaxed);
+            u64::from(self.wake(to))
+        })
+        .sum()
     }
 
     /// Wakes `core` if it sleeps. Answers whether it did.
@@ -166,6 +198,25 @@ mod tests {
         assert!(mesh.send(0, 2, 3).is_err() && mesh.answer(0, 2, 4).is_err());
         assert_eq!((mesh.take_reply(0, 2), mesh.take_request(0, 2)), (Some(2), Some(1)));
         assert_eq!(mesh.take_request(1, 2), None);
+    }
+
+    #[test]
+    fn who_is_to_be_woken_later_is_woken_once_and_before_the_waker_sleeps() {
+        let mesh: Mesh<u32> = Mesh::new(3, 4);
+        mesh.before_sleep(1);
+        mesh.before_sleep(2);
+        mesh.wake_later(0, 1);
+        mesh.wake_later(0, 1);
+        mesh.wake_later(0, 2);
+        // Of others' wakes a core knows nothing.
+        assert_eq!((mesh.wake_due(1), mesh.wake_due(0), mesh.wake_due(0)), (0, 2, 0));
+        mesh.before_sleep(1);
+        mesh.wake_later(0, 1);
+        assert_eq!(mesh.before_sleep(0), 1);
+        // One that is awake needs no waking.
+        mesh.after_sleep(1);
+        mesh.wake_later(0, 1);
+        assert_eq!(mesh.wake_due(0), 0);
     }
 
     #[test]

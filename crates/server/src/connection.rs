@@ -483,28 +483,29 @@ impl<S: Stream> Connection<S> {
     async fn collect(&mut self) {
         let worker = self.worker.clone();
         let mut parcels = worker.take_outgoing();
-        let cores: Vec<usize> = parcels.iter().map(|(core, _)| *core).collect();
-        if !worker.wait_for_room(&cores).await {
+        let mut refusal = Vec::new();
+        if !worker.wait_for_room(parcels.iter().map(|(core, _)| *core)).await {
             // Whatever was full before the wait, what counts is which lanes have room now.
             parcels.retain(|(core, parcel)| self.keep_or_refuse(*core, parcel));
+            Reply::new(&mut refusal, self.session.protocol).error(BUSY);
         }
         let ticket = worker.new_ticket(parcels.len());
-        for (core, parcel) in parcels {
+        for (core, parcel) in parcels.drain(..) {
             worker.send(core, parcel, ticket, Room::Take);
+            worker.wake(core);
         }
-        cores.iter().for_each(|core| worker.wake(*core));
-        let answered = worker.collect(ticket).await;
-        let mut refusal = Vec::new();
-        Reply::new(&mut refusal, self.session.protocol).error(BUSY);
+        worker.give_list(parcels);
+        let mut answered = worker.collect(ticket).await;
         self.outbox.assemble(&answered, &refusal);
         if answered.iter().any(|(_, parcel)| parcel.is_cut()) {
             self.cut_for_output();
         }
-        for (core, mut parcel) in answered {
+        for (core, mut parcel) in answered.drain(..) {
             worker.keep_slow(&mut parcel, &self.session.client);
             worker.free_room(core);
             worker.give_parcel(parcel);
         }
+        worker.give_list(answered);
     }
 
     /// Ends the client, whose output passed its bound.

@@ -84,6 +84,25 @@ impl Hub {
         }
     }
 
+    /// Called by a core right before it sleeps.
+    pub fn before_sleep(&self, core: usize) {
+        self.count_wakes(core, self.mesh.before_sleep(core));
+    }
+
+    /// Wakes all whom a core has to wake.
+    #[inline]
+    pub fn wake_due(&self, core: usize) {
+        self.count_wakes(core, self.mesh.wake_due(core));
+    }
+
+    fn count_wakes(&self, core: usize, woken: u64) {
+        if woken > 0
+            && let Some(own) = self.counters.get(core)
+        {
+            own.wakes_sent.add(woken);
+        }
+    }
+
     /// A number for a new client.
     pub fn next_client_id(&self) -> u64 {
         self.next_client_id.fetch_add(1, Ordering::Relaxed)

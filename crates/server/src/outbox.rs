@@ -4,15 +4,27 @@
 //! instead; once all have answered, the pieces are put together in order. Where nothing went elsewhere there is nothing
 //! to put together.
 
+use std::ops::Range;
 use tollgate_engine::parcel::Parcel;
 
-/// A reply that another core makes: which core, and its position in that core's parcel.
-#[derive(Clone, Copy, Debug)]
+/// Replies in a row that another core makes: which core, and their positions in that core's parcel.
+#[derive(Clone, Debug)]
 struct Mark {
-    /// Bytes of own replies that come before it.
+    /// Bytes of own replies that come before them.
     own_bytes: usize,
     core: usize,
-    position: usize,
+    positions: Range<usize>,
+}
+
+/// Adds the next reply to the last mark, if it belongs there, or makes a mark for it.
+#[inline]
+fn add_to(marks: &mut Vec<Mark>, own_bytes: usize, core: usize, position: usize) {
+    match marks.last_mut() {
+        Some(last) if (last.own_bytes, last.core, last.positions.end) == (own_bytes, core, position) => {
+            last.positions.end = position.saturating_add(1);
+        }
+        _ => marks.push(Mark { own_bytes, core, positions: position..position.saturating_add(1) }),
+    }
 }
 
 /// Notes replies of other cores while own ones are being appended.
@@ -22,7 +34,7 @@ impl Marks<'_> {
     /// As [`Outbox::mark`], behind `own_bytes` bytes of own replies.
     #[inline]
     pub fn add(&mut self, own_bytes: usize, core: usize, position: usize) {
-        self.0.push(Mark { own_bytes, core, position });
+        add_to(self.0, own_bytes, core, position);
     }
 }
 
@@ -42,7 +54,7 @@ impl Outbox {
     /// Notes that the next reply is made by `core`, at `position` of its parcel.
     #[inline]
     pub fn mark(&mut self, core: usize, position: usize) {
-        self.marks.push(Mark { own_bytes: self.bytes.len(), core, position });
+        add_to(&mut self.marks, self.bytes.len(), core, position);
     }
 
     /// What own replies are appended to, and what notes the others' among them.
@@ -65,8 +77,8 @@ impl Outbox {
             self.spare.extend_from_slice(self.bytes.get(copied..mark.own_bytes).unwrap_or_default());
             copied = mark.own_bytes;
             match parcels.iter().find(|(core, _)| *core == mark.core) {
-                Some((_, parcel)) => self.spare.extend_from_slice(parcel.reply(mark.position)),
-                None => self.spare.extend_from_slice(refusal),
+                Some((_, parcel)) => self.spare.extend_from_slice(parcel.replies(mark.positions.clone())),
+                None => mark.positions.clone().for_each(|_| self.spare.extend_from_slice(refusal)),
             }
         }
         self.spare.extend_from_slice(self.bytes.get(copied..).unwrap_or_default());

@@ -3,11 +3,12 @@
 pub mod in_process;
 
 use crate::admin::{self, AdminHandle, AdminState};
-use crate::clock::{Clock, boot_micros};
+use crate::clock::{Clock, boot_micros, thread_micros};
 use crate::config::Config;
 use crate::directory::{Directory, DirectoryError};
 use crate::facts::Facts;
 use crate::hub::{Hub, SharedClock};
+use crate::huge_pages::HugePages;
 use crate::listen::{ListenError, Listeners, make_room_for, remove_unix_socket};
 use crate::worker::Worker;
 use crate::{accept, affinity, banner::Banner, postman};
@@ -269,12 +270,14 @@ struct Start {
     cpu: Option<usize>,
     tcp: Vec<std::net::TcpListener>,
     unix: Option<UnixListener>,
+    huge_pages: HugePages,
 }
 
 fn start_cores(hub: &Arc<Hub>, listeners: Listeners) -> Result<Vec<JoinHandle<()>>, StartError> {
     let cores = hub.config.cores;
     let hash_seed = random().map_err(StartError::Random)?;
     let placement = affinity::placement(cores, &hub.config.cpus);
+    let huge_pages = HugePages::start().map_err(StartError::Thread)?;
     let mut unix = listeners.unix;
     let mut threads = Vec::with_capacity(cores);
     let cores_number = u16::try_from(cores).unwrap_or(u16::MAX);
@@ -288,7 +291,7 @@ fn start_cores(hub: &Arc<Hub>, listeners: Listeners) -> Result<Vec<JoinHandle<()
             eviction: hub.config.eviction,
             random_seed,
         };
-        let start = Start { hub: hub.clone(), store, cpu, tcp, unix: unix.take() };
+        let start = Start { hub: hub.clone(), store, cpu, tcp, unix: unix.take(), huge_pages: huge_pages.clone() };
         let thread = std::thread::Builder::new().name(format!("tollgate-{core}"));
         threads.push(thread.spawn(move || run_core(start)).map_err(StartError::Thread)?);
     }
@@ -306,7 +309,7 @@ fn run_core(start: Start) {
     let (park, unpark) = (start.hub.clone(), start.hub.clone());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .on_thread_park(move || park.mesh.before_sleep(index))
+        .on_thread_park(move || park.before_sleep(index))
         .on_thread_unpark(move || unpark.mesh.after_sleep(index))
         .build_local(LocalOptions::default());
     match runtime {
@@ -316,10 +319,10 @@ fn run_core(start: Start) {
 }
 
 async fn serve(start: Start) {
-    let Start { hub, store, tcp, unix, .. } = start;
+    let Start { hub, store, tcp, unix, huge_pages, .. } = start;
     let parts = Parts { settings: hub.settings.clone(), counters: hub.counters.clone(), store };
     let mut core = Core::new(parts);
-    core.store.set_step_meter(boot_micros);
+    core.store.set_step_meter(thread_micros);
     core.timing.set_clock(boot_micros);
     let worker = Rc::new(Worker::new(core, hub.clone()));
     let mut stopping = hub.stopping();
@@ -331,6 +334,7 @@ async fn serve(start: Start) {
         tasks.push(tokio::task::spawn_local(accept::accept_unix(worker.clone(), listener)));
     }
     tasks.push(tokio::task::spawn_local(tick(worker.clone())));
+    tasks.push(tokio::task::spawn_local(huge_pages.serve(worker.clone())));
     // An error means that the sender is gone, which it cannot be while the hub is held here.
     let _ = stopping.wait_for(|stop| *stop).await;
     // No new connections; what runs may finish, here and, through the postman, for other cores.

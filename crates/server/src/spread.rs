@@ -52,7 +52,7 @@ pub async fn walk(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, room: Room
         if to == worker.index {
             let mut core = worker.core.borrow_mut();
             with_arguments(arguments, |args| run_part(&mut core, &Call { args, ..whole }, &mut fragment));
-        } else if room == Room::Held || worker.wait_for_room(&[to]).await {
+        } else if room == Room::Held || worker.wait_for_room([to]).await {
             let ticket = worker.new_ticket(1);
             let mut parcel = worker.take_parcel();
             parcel.push(new_job(ready, Task::Part, None), arguments);
@@ -80,7 +80,7 @@ async fn gather(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, parts: Vec<P
         return reply.error("ERR internal error: command took a wrong route");
     };
     let others: Vec<usize> = parts.iter().map(|part| part.core).filter(|core| *core != worker.index).collect();
-    if !worker.wait_for_room(&others).await {
+    if !worker.wait_for_room(others.iter().copied()).await {
         worker.core.borrow().counters.busy_replies.add(1);
         return reply.error(BUSY);
     }
@@ -120,7 +120,7 @@ pub async fn all_or_nothing(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, 
     let parts: Vec<Part> =
         plan.cores().map(|core| Part { core: usize::from(core), arguments: plan.arguments(core).collect() }).collect();
     let others: Vec<usize> = parts.iter().map(|part| part.core).filter(|core| *core != worker.index).collect();
-    if room == Room::Take && !worker.wait_for_room(&others).await {
+    if room == Room::Take && !worker.wait_for_room(others.iter().copied()).await {
         worker.core.borrow().counters.busy_replies.add(1);
         return reply.error(BUSY);
     }
@@ -194,7 +194,7 @@ pub async fn in_steps(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, room: 
     };
     let others: Vec<usize> = steps.cores().into_iter().map(usize::from).filter(|core| *core != worker.index).collect();
     if room == Room::Take {
-        if !worker.wait_for_room(&others).await {
+        if !worker.wait_for_room(others.iter().copied()).await {
             worker.core.borrow().counters.busy_replies.add(1);
             return reply.error(BUSY);
         }

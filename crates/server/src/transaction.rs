@@ -238,7 +238,7 @@ impl<S: Stream> Connection<S> {
         let watches = if core == worker.index {
             worker.core.borrow_mut().watch(&Call { args: arguments.args(), at, now: worker.now() })
         } else {
-            if !worker.wait_for_room(&[core]).await {
+            if !worker.wait_for_room([core]).await {
                 worker.core.borrow().counters.busy_replies.add(1);
                 return self.answer_text(BUSY);
             }
@@ -272,7 +272,7 @@ impl<S: Stream> Connection<S> {
             return self.answer_text(&transaction::unguarded(name));
         }
         let others = cores_of(&worker, commands, &watched);
-        if !worker.wait_for_room(&others).await {
+        if !worker.wait_for_room(others.iter().copied()).await {
             worker.core.borrow().counters.busy_replies.add(1);
             return self.answer_text(BUSY);
         }

@@ -15,6 +15,9 @@ use std::task::{Poll, Waker};
 /// So many connections are written for in one go, before those that became ready meanwhile have their turn.
 const WRITES_IN_A_ROW: usize = 256;
 
+/// Other cores wait for at most so many writes until they are woken.
+const WRITES_PER_WAKE: usize = 8;
+
 /// A connection that has replies.
 pub trait Due {
     /// Writes them.
@@ -59,7 +62,10 @@ pub fn start(worker: &Rc<Worker>) {
 async fn end_turns(worker: Rc<Worker>) {
     std::future::poll_fn(|context| {
         worker.turn.waker.get_or_init(|| context.waker().clone());
-        for _ in 0..WRITES_IN_A_ROW {
+        for number in 0..WRITES_IN_A_ROW {
+            if number % WRITES_PER_WAKE == 0 {
+                worker.hub.wake_due(worker.index);
+            }
             let Some(due) = worker.turn.next() else { return Poll::<()>::Pending };
             due.write(&worker);
             worker.read_mail();

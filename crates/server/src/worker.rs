@@ -5,12 +5,13 @@
 
 use crate::gate::Gate;
 use crate::hub::{Fresh, Hub};
+use crate::tickets::{Parcels, Tickets};
 use crate::turn::Turn;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tollgate_engine::core::Core;
@@ -56,20 +57,6 @@ pub struct Worker {
     #[expect(clippy::vec_box, reason = "boxes travel between cores, and these are boxes at rest")]
     parcels: RefCell<Vec<Box<Parcel>>>,
     buffers: RefCell<Vec<Vec<u8>>>,
-}
-
-/// Connections that wait for other cores.
-#[derive(Default)]
-struct Tickets {
-    next: u64,
-    waiting: HashMap<u64, Waiting>,
-}
-
-#[derive(Default)]
-struct Waiting {
-    left: usize,
-    returned: Vec<(usize, Box<Parcel>)>,
-    waker: Option<Waker>,
 }
 
 impl Worker {
@@ -185,9 +172,11 @@ impl Worker {
     }
 
     /// Takes all parcels that the present batch has filled.
-    pub fn take_outgoing(&self) -> Vec<(usize, Box<Parcel>)> {
+    pub fn take_outgoing(&self) -> Parcels {
+        let mut list = self.tickets.borrow_mut().take_list();
         let mut outgoing = self.outgoing.borrow_mut();
-        outgoing.iter_mut().enumerate().filter_map(|(core, place)| Some((core, place.take()?))).collect()
+        list.extend(outgoing.iter_mut().enumerate().filter_map(|(core, place)| Some((core, place.take()?))));
+        list
     }
 
     /// Whether a message may go to `core` now.
@@ -196,8 +185,8 @@ impl Worker {
     }
 
     /// Waits until messages may go to all of `cores`, 10 ms at most. Answers whether they may.
-    pub async fn wait_for_room(&self, cores: &[usize]) -> bool {
-        let all_have = || cores.iter().all(|core| self.has_room(*core));
+    pub async fn wait_for_room(&self, cores: impl IntoIterator<Item = usize> + Clone) -> bool {
+        let all_have = || cores.clone().into_iter().all(|core| self.has_room(core));
         if all_have() {
             return true;
         }
@@ -212,11 +201,7 @@ impl Worker {
 
     /// A ticket for `messages` messages to other cores.
     pub fn new_ticket(&self, messages: usize) -> u64 {
-        let mut tickets = self.tickets.borrow_mut();
-        tickets.next += 1;
-        let ticket = tickets.next;
-        tickets.waiting.insert(ticket, Waiting { left: messages, ..Waiting::default() });
-        ticket
+        self.tickets.borrow_mut().issue(messages)
     }
 
     /// Sends a parcel under a ticket. The caller has seen that there is room ([`Worker::has_room`]) or holds room.
@@ -252,45 +237,26 @@ impl Worker {
         self.room.notify_waiters();
     }
 
-    /// Wakes `core` if it sleeps: once for all messages of a batch.
+    /// Has `core` woken if it sleeps, once for all that this core does until it sleeps or writes.
     pub fn wake(&self, core: usize) {
-        if self.hub.mesh.wake(core)
-            && let Some(own) = self.hub.counters.get(self.index)
-        {
-            own.wakes_sent.add(1);
-        }
+        self.hub.mesh.wake_later(self.index, core);
     }
 
     /// Waits for all messages of a ticket. Room at the other cores stays held; the caller frees it.
-    pub async fn collect(&self, ticket: u64) -> Vec<(usize, Box<Parcel>)> {
-        std::future::poll_fn(|context| self.poll_ticket(ticket, context)).await
+    pub async fn collect(&self, ticket: u64) -> Parcels {
+        std::future::poll_fn(|context| self.tickets.borrow_mut().poll(ticket, context)).await
     }
 
-    fn poll_ticket(&self, ticket: u64, context: &mut Context<'_>) -> Poll<Vec<(usize, Box<Parcel>)>> {
-        let mut tickets = self.tickets.borrow_mut();
-        match tickets.waiting.get_mut(&ticket) {
-            Some(waiting) if waiting.left > 0 => {
-                waiting.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
-            _ => Poll::Ready(tickets.waiting.remove(&ticket).map(|waiting| waiting.returned).unwrap_or_default()),
-        }
+    /// Gives a list of parcels back for another use.
+    pub fn give_list(&self, list: Parcels) {
+        self.tickets.borrow_mut().give_list(list);
     }
 
     fn deliver(&self, from: usize, parcel: Box<Parcel>) {
-        let mut tickets = self.tickets.borrow_mut();
-        let Some(waiting) = tickets.waiting.get_mut(&parcel.ticket) else {
+        let is_awaited = self.tickets.borrow_mut().deliver(from, parcel);
+        if !is_awaited {
             // Its connection is gone: only at the end of the process.
-            drop(tickets);
             self.free_room(from);
-            return;
-        };
-        waiting.left = waiting.left.saturating_sub(1);
-        waiting.returned.push((from, parcel));
-        if waiting.left == 0
-            && let Some(waker) = waiting.waker.take()
-        {
-            waker.wake();
         }
     }
 

@@ -34,6 +34,8 @@ const SEGMENT: usize = 256;
 
 /// What an index must be able to ask about the numbers in it.
 pub(crate) trait Entries {
+    /// Whether any of them may be outlived.
+    fn may_be_outlived(&self) -> bool;
     /// If `id` is outlived: frees it and says so.
     fn reap(&mut self, id: u32) -> bool;
     /// Begins to load what the other will read.
@@ -363,6 +365,9 @@ fn reversed(bits: u32) -> u32 {
 }
 
 fn reap_all(table: &mut Table, tables: &mut Tables, entries: &mut impl Entries) -> usize {
+    if !entries.may_be_outlived() {
+        return 0;
+    }
     table.entries(tables).for_each(|entry| entries.prefetch(entry.id));
     table.retain(tables, |id| !entries.reap(id))
 }
@@ -404,6 +409,9 @@ mod tests {
     }
 
     impl Entries for Seeds {
+        fn may_be_outlived(&self) -> bool {
+            self.outlived_below > 0
+        }
         fn reap(&mut self, id: u32) -> bool {
             id < self.outlived_below
         }

@@ -11,7 +11,7 @@
 //! store.rs   find, limit, apply, insert, remove          room.rs   the memory bound and eviction
 //! charge.rs  one call on one limit in one pass           need.rs   what a change adds    gather.rs  whole pages back
 //! values.rs  plain values in records or bodies             content.rs, watch.rs   what a key holds, whether it changed
-//! sweep.rs   expiry by a cursor, flush (grave.rs)        scan.rs   SCAN, KEYS      saved.rs   exact undo
+//! sweep.rs   expiry by a cursor, flush (grave.rs), soonest.rs   scan.rs   SCAN, KEYS      saved.rs   exact undo
 //! ```
 //!
 //! **Invariant:** this crate knows no clock, no socket and no async.
@@ -40,6 +40,7 @@ mod scan;
 mod slab;
 mod slot;
 mod slots;
+mod soonest;
 mod stats;
 mod store;
 mod sweep;
@@ -52,6 +53,7 @@ pub use charge::{ChargeError, Charged, Sighting, Spell};
 pub use content::{Content, Holding};
 pub use locate::{Hasher, Located};
 pub use record::KEY_BYTES_MAX;
+pub use region::HugeRegion;
 pub use saved::Saved;
 pub use scan::{cursor_slot, slot_cursor};
 pub use slot::{SLOTS, slot_of};

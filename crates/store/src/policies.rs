@@ -30,6 +30,10 @@ pub(crate) struct Policies {
 struct Lasting;
 
 impl Entries for Lasting {
+    fn may_be_outlived(&self) -> bool {
+        false
+    }
+
     fn reap(&mut self, _id: u32) -> bool {
         false
     }

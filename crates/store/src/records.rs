@@ -288,9 +288,15 @@ impl Records {
 pub(crate) struct RecordsAt<'a> {
     pub records: &'a mut Records,
     pub now: Micros,
+    /// Whether any of them may have expired.
+    pub may_be_over: bool,
 }
 
 impl Entries for RecordsAt<'_> {
+    fn may_be_outlived(&self) -> bool {
+        self.may_be_over
+    }
+
     fn reap(&mut self, id: u32) -> bool {
         let expired = self.records.is_expired(id, self.now);
         if expired {

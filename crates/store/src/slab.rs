@@ -17,7 +17,7 @@
 //! The first word of a free block names the next free block of its page. **Invariant:** the kind byte (bits 48 to 55)
 //! of a record's first word is zero exactly when its block is free; whoever makes a record must write it.
 
-use crate::region::{LINE_WORDS, REGION_WORDS, Region, Words};
+use crate::region::{HugeRegion, LINE_WORDS, REGION_WORDS, Region, Words};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Words of a page.
@@ -348,6 +348,32 @@ impl Slab {
         (used + self.spare.len()) as u64 * PAGE_COST_BYTES
     }
 
+    /// Whether a region is full and would be read faster from a huge page.
+    pub fn wants_huge_region(&self) -> bool {
+        self.region_to_renew().is_some()
+    }
+
+    fn region_to_renew(&self) -> Option<usize> {
+        let is_full = |region: &Region| region.pages_held as usize == REGION_PAGES;
+        let mut regions = self.regions.iter().enumerate();
+        regions.position(|(number, region)| {
+            region.as_ref().is_some_and(|region| is_full(region) && region.wants_huge(number))
+        })
+    }
+
+    /// Puts a full region, if there is still one, into a huge page. What comes back is no longer in use.
+    pub fn renew_region(&mut self, huge: HugeRegion) -> HugeRegion {
+        let HugeRegion(mut region) = huge;
+        if let Some(number) = self.region_to_renew()
+            && let Some(full) = &mut self.regions[number]
+        {
+            region.words_mut().copy_from_slice(full.words());
+            region.pages_held = full.pages_held;
+            std::mem::swap(full, &mut region);
+        }
+        HugeRegion(region)
+    }
+
     /// A block of a page that has a free one.
     fn take_block(&mut self, page: u32) -> u32 {
         let number = page as usize;
@@ -395,7 +421,7 @@ impl Slab {
         }
         let region = &mut self.regions[number];
         if region.is_none() {
-            *region = Region::new(number);
+            *region = Region::new();
         }
         region.as_mut()?.pages_held += 1;
         self.pages_held += 1;
@@ -566,6 +592,35 @@ mod tests {
         assert_eq!(slab.bytes(), slab.bytes_recounted());
         assert_eq!(slab.trim(100, true), 9);
         assert_eq!((slab.pages_held(), slab.page_count()), (1, 1));
+    }
+
+    #[test]
+    fn full_regions_beyond_the_first_move_and_keep_what_is_in_them() {
+        let mut slab = Slab::new();
+        let ids: Vec<u32> = (0..6 * REGION_PAGES * 2).filter_map(|_| take(&mut slab, BLOCK_WORDS_MAX, true)).collect();
+        for id in &ids {
+            let (words, offset) = slab.words_mut(*id);
+            words[offset + 1] = u64::from(*id);
+        }
+        slab.free(ids[5 * REGION_PAGES * 2]);
+        slab.free(ids[5 * REGION_PAGES * 2 + 1]);
+        slab.trim(usize::MAX, true);
+        let mut renewed = 0;
+        while slab.wants_huge_region()
+            && let Some(huge) = HugeRegion::new()
+        {
+            slab.renew_region(huge);
+            renewed += 1;
+        }
+        assert!(renewed <= 1, "the fifth alone: the first four are small, the sixth is not full");
+        for id in ids.iter().filter(|id| !(5 * REGION_PAGES..5 * REGION_PAGES + 1).contains(&page_of(**id))) {
+            let (words, offset) = slab.words(*id);
+            assert_eq!(words[offset + 1], u64::from(*id));
+        }
+        if let Some(unused) = HugeRegion::new() {
+            slab.renew_region(unused);
+        }
+        assert_eq!(slab.bytes(), slab.bytes_recounted());
     }
 
     #[test]

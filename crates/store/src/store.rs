@@ -16,9 +16,11 @@ use crate::grave::Grave;
 use crate::locate::{Hasher, Located};
 use crate::record::{KEY_BYTES_MAX, KIND_FIXED, KIND_LEAK, KIND_LEAK_WIDE, KIND_SLIDE, KIND_TOKEN, KIND_TOKEN_WIDE};
 use crate::records::{NewState, Records, RecordsAt};
+use crate::region::HugeRegion;
 use crate::removals::Removals;
 use crate::room::Room;
 use crate::slots::{SlotState, Slots};
+use crate::soonest::Soonest;
 use crate::stats::{StepMeter, StoreStats};
 use crate::table::Tables;
 use crate::watch::Clearings;
@@ -99,6 +101,7 @@ pub struct Store {
     /// See [`Store::sweep_work`]: of this pass, and of the one before.
     pub(crate) sweep_pass_work: u64,
     pub(crate) sweep_last_work: u64,
+    pub(crate) soonest: Soonest,
     pub(crate) removals: Removals,
     pub(crate) clearings: Clearings,
     pub(crate) meter: StepMeter,
@@ -124,6 +127,7 @@ impl Store {
             sweep_block: 0,
             sweep_pass_work: 0,
             sweep_last_work: 0,
+            soonest: Soonest::new(),
             removals: Removals::new(),
             clearings: Clearings::new(),
             meter: StepMeter::new(),
@@ -303,6 +307,9 @@ impl Store {
             return None;
         }
         slot.version += 1;
+        if let Some(end) = self.records.expires_at(id) {
+            self.soonest.made(end);
+        }
         self.stats.keys += 1;
         self.changes += 1;
         Some(RecordId(id))
@@ -313,7 +320,8 @@ impl Store {
     fn step_index(&mut self, at: Located, now: Micros) {
         let begun = self.meter.begin();
         let index = &mut self.slots.make(at.slot).index;
-        let mut records = RecordsAt { records: &mut self.records, now };
+        let may_be_over = self.soonest.may_be_over(now);
+        let mut records = RecordsAt { records: &mut self.records, now, may_be_over };
         let step = index.make_room(at.hash, self.split_load, &mut self.tables, &mut records);
         self.index_bytes = self.index_bytes + step.bytes_after - step.bytes_before;
         self.stats.keys -= step.reaped as u64;
@@ -425,6 +433,22 @@ impl Store {
     /// The longest maintenance step so far, in microseconds.
     pub fn longest_step_us(&self) -> u64 {
         self.meter.longest_us
+    }
+
+    /// Whether some of its memory is full and would be read faster from a huge page. Make one on another thread and
+    /// give it to [`Store::renew_region`].
+    pub fn wants_huge_region(&self) -> bool {
+        self.tables.wants_huge_region() || self.records.slab.wants_huge_region()
+    }
+
+    /// Moves 2 MiB of what is full into a huge page: some tenths of a millisecond. Gives back what is not in use any
+    /// more; drop it on another thread, as that takes a while too.
+    pub fn renew_region(&mut self, huge: HugeRegion) -> HugeRegion {
+        let begun = self.meter.begin();
+        let slab_wants = !self.tables.wants_huge_region();
+        let old = if slab_wants { self.records.slab.renew_region(huge) } else { self.tables.renew_region(huge) };
+        self.meter.end(begun);
+        old
     }
 
     /// A number that has grown whenever [`Store::stats`] or [`Store::memory_used`] may answer otherwise than before.

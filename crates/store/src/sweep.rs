@@ -9,6 +9,7 @@ use crate::locate::Located;
 use crate::policies::Policies;
 use crate::records::Records;
 use crate::slab::PAGE_WORDS;
+use crate::soonest::Soonest;
 use crate::store::Store;
 use tollgate_limits::Micros;
 
@@ -42,6 +43,7 @@ impl Store {
         if swept.wrapped {
             self.sweep_last_work = self.sweep_pass_work;
             self.sweep_pass_work = 0;
+            self.soonest.pass_ends();
         }
         self.sweep_pass_work = self.sweep_pass_work.max(self.places());
         swept.visited += buried_work;
@@ -82,13 +84,16 @@ impl Store {
             let id = self.sweep_page * PAGE_WORDS as u32 + offset as u32;
             self.sweep_block += 1;
             swept.visited += 1;
-            if self.records.slab.is_live(id) && self.records.is_expired(id, now) {
+            let end = if self.records.slab.is_live(id) { self.records.expires_at(id) } else { None };
+            if end.is_some_and(|end| end <= now) {
                 let at = self.locate_record(id);
                 // Records of a flushed slot are in no index any more and are freed with it.
                 if self.drop_record(at, id) {
                     self.stats.expired += 1;
                     swept.freed += 1;
                 }
+            } else if let Some(end) = end {
+                self.soonest.met(end);
             }
         }
         // A page without memory is a visit too, so that millions of them cannot make one long step.
@@ -121,6 +126,7 @@ impl Store {
         self.sweep_block = 0;
         self.sweep_pass_work = 0;
         self.sweep_last_work = 0;
+        self.soonest = Soonest::new();
         self.stats.keys = 0;
         self.changes += 1;
         records.lasting = 0;

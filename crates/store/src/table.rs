@@ -16,7 +16,7 @@
 //! **Invariants:** the entries of a line come first in it. All lines from an entry's own up to the one it lies in are
 //! full.
 
-use crate::region::LINE_WORDS;
+use crate::region::{HugeRegion, LINE_WORDS};
 use crate::slab::{BLOCK_WORDS_MAX, Line, Slab, class_of, class_words};
 use crate::wide::{Lanes, Narrow};
 
@@ -42,6 +42,14 @@ pub(crate) struct Tables {
 impl Tables {
     pub fn new() -> Tables {
         Tables { slab: Slab::new() }
+    }
+
+    pub fn wants_huge_region(&self) -> bool {
+        self.slab.wants_huge_region()
+    }
+
+    pub fn renew_region(&mut self, huge: HugeRegion) -> HugeRegion {
+        self.slab.renew_region(huge)
     }
 }
 

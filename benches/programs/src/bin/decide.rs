@@ -67,12 +67,9 @@ fn main() -> ExitCode {
 }
 
 fn measure(arguments: Arguments) -> Result<(), String> {
-    if let Some(cpu) = arguments.cpu {
-        affinity::bind_thread_to(cpu).map_err(|error| format!("--cpu {cpu}: {error}"))?;
-    }
     let config = config()?;
     let _logging = logging::start(config.log_level, config.log_format).map_err(|error| error.to_string())?;
-    let driver = in_process::serve(config, Driver::new(arguments)).map_err(|error| error.to_string())?;
+    let driver = in_process::serve(config, arguments.cpu, Driver::new(arguments)).map_err(|error| error.to_string())?;
     match driver.fault {
         Some(fault) => Err(fault),
         None => Ok(()),
@@ -315,7 +312,7 @@ mod tests {
     #[test]
     fn a_small_run_calls_every_stage_and_finds_no_fault() {
         let arguments = Arguments { keys: vec![10, 1_000], batch: 64, batches: 3, rounds: 2, cpu: None };
-        let driver = in_process::serve(config().unwrap(), Driver::new(arguments)).unwrap();
+        let driver = in_process::serve(config().unwrap(), None, Driver::new(arguments)).unwrap();
         assert_eq!((driver.fault, driver.stage), (None, 2));
     }
 

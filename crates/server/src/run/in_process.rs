@@ -5,9 +5,11 @@
 //! the server runs for a socket, from the bytes of a read to the bytes of a write.
 
 use super::{StartError, assemble, random};
-use crate::clock::boot_micros;
+use crate::affinity::bind_thread_to;
+use crate::clock::{boot_micros, thread_micros};
 use crate::config::Config;
 use crate::connection::{Connection, Peer};
+use crate::huge_pages::HugePages;
 use crate::stream::Stream;
 use crate::worker::Worker;
 use std::cell::RefCell;
@@ -29,11 +31,12 @@ pub trait Client {
     fn reply(&mut self, reply: &[u8]);
 }
 
-/// Serves one client on one core of `config`, in this thread, until it has gone; gives the client back.
+/// Serves one client on one core of `config`, in this thread, until it has gone; gives the client back. This thread
+/// stays on `cpu` from then on.
 ///
 /// # Errors
-/// The system gives no randomness or no runtime.
-pub fn serve<C: Client + 'static>(config: Config, client: C) -> Result<C, StartError> {
+/// The system gives no randomness or no runtime, or there is no such CPU.
+pub fn serve<C: Client + 'static>(config: Config, cpu: Option<usize>, client: C) -> Result<C, StartError> {
     let config = Config { cores: 1, ..config };
     let memory_max_bytes = config.memory_max_bytes;
     let eviction = config.eviction;
@@ -41,6 +44,10 @@ pub fn serve<C: Client + 'static>(config: Config, client: C) -> Result<C, StartE
     let hash_seed = random().map_err(StartError::Random)?;
     let [random_seed, ..] = random().map_err(StartError::Random)?;
     let store = StoreConfig { hash_seed, core: 0, cores: 1, memory_max_bytes, eviction, random_seed };
+    let huge_pages = HugePages::start().map_err(StartError::Thread)?;
+    if let Some(cpu) = cpu {
+        bind_thread_to(cpu).map_err(StartError::Thread)?;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build_local(LocalOptions::default())
@@ -49,11 +56,14 @@ pub fn serve<C: Client + 'static>(config: Config, client: C) -> Result<C, StartE
     let lane = Lane { client: client.clone(), request: Vec::new(), read: 0 };
     let served = runtime.block_on(async move {
         let mut core = Core::new(Parts { settings: hub.settings.clone(), counters: hub.counters.clone(), store });
-        core.store.set_step_meter(boot_micros);
+        core.store.set_step_meter(thread_micros);
         core.timing.set_clock(boot_micros);
         let worker = Rc::new(Worker::new(core, hub));
+        let renewing = tokio::task::spawn_local(huge_pages.serve(worker.clone()));
         let peer = Peer { address: "in-process:0".to_owned(), local_address: "in-process:0".to_owned() };
-        tokio::task::spawn_local(async move { Connection::new(worker, lane, peer).run().await }).await
+        let served = tokio::task::spawn_local(async move { Connection::new(worker, lane, peer).run().await }).await;
+        renewing.abort();
+        served
     });
     drop(runtime);
     let client = Rc::into_inner(client).map(RefCell::into_inner);
@@ -145,7 +155,7 @@ mod tests {
         set.extend_from_slice(&value);
         set.extend_from_slice(b"\r\n*2\r\n$6\r\nSTRLEN\r\n$1\r\nb\r\n");
         let calls = b"RL.SLIDE a 2 10\r\nRL.SLIDE a 2 10\r\nRL.SLIDE a 2 10\r\n".to_vec();
-        let served = serve(config, Script { requests: vec![set, calls], replies: Vec::new() }).unwrap();
+        let served = serve(config, None, Script { requests: vec![set, calls], replies: Vec::new() }).unwrap();
         let five = |five: [i64; 5]| format!("*5\r\n{}", five.map(|number| format!(":{number}\r\n")).concat());
         let [first, second, third] = [[1, 2, 1, 0, 20_000], [1, 2, 0, 0, 20_000], [0, 2, 0, 10_001, 20_000]].map(five);
         let expected = format!("{first}{second}{third}+OK\r\n:60000\r\n");
