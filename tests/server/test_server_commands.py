@@ -8,7 +8,6 @@ from server.wire import eventually, flat_map
 
 NO_CLUSTER = "ERR This instance has cluster support disabled"
 NO_REPLICATION = "ERR {} needs replication, which this version does not have"
-NO_SNAPSHOTS = "ERR {} needs snapshots, which this version does not write"
 LATER = {
     "READONLY": NO_CLUSTER,
     "READWRITE": NO_CLUSTER,
@@ -19,9 +18,6 @@ LATER = {
     "REPLICAOF 127.0.0.1 7000": NO_REPLICATION.format("REPLICAOF"),
     "SLAVEOF NO ONE": NO_REPLICATION.format("SLAVEOF"),
     "WAIT 0 0": NO_REPLICATION.format("WAIT"),
-    "SAVE": NO_SNAPSHOTS.format("SAVE"),
-    "BGSAVE": NO_SNAPSHOTS.format("BGSAVE"),
-    "LASTSAVE": NO_SNAPSHOTS.format("LASTSAVE"),
     "ACL SETUSER me on": "ERR ACL SETUSER is not there yet: the only user is 'default', with --requirepass",
     "ACL LOG": "ERR ACL LOG is not there yet: the only user is 'default', with --requirepass",
 }

@@ -157,12 +157,14 @@ counters! {
     evicted_keys: Counter,
     /// Units of use that dropped keys may have freed.
     evicted_units: Counter,
+    /// Changes of all slots since the start: what a snapshot is compared by. Never less than there were.
+    slot_changes: Gauge,
     /// The longest single step of upkeep in the store, in microseconds.
     store_longest_step_us: Largest,
 }
 
 /// The codes of error replies that are counted each by itself; the last stands for all others.
-pub const ERROR_CODES: [&str; 16] = [
+pub const ERROR_CODES: [&str; 17] = [
     "ERR",
     "WRONGTYPE",
     "OOM",
@@ -178,6 +180,7 @@ pub const ERROR_CODES: [&str; 16] = [
     "MOVED",
     "CLUSTERDOWN",
     "DENIED",
+    "LOADING",
     "other",
 ];
 

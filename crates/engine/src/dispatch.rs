@@ -1,7 +1,7 @@
 //! What a connection does with a command before any core runs it: look its row up, check it, say where it goes.
 
 use crate::bounds::KEY_BYTES_MAX;
-use crate::command::{Handler, Route};
+use crate::command::{Flags, Handler, Route};
 use crate::connection::NOAUTH;
 use crate::keys::parse_cursor;
 use crate::registry::{Entry, Found, Registry, registry};
@@ -184,8 +184,8 @@ impl Dispatcher {
 
     /// Whether a command may be refused by its name alone, while its arguments are still to come: the text if so. (An
     /// unknown command is not: its answer shows the arguments.)
-    pub fn refuse_early(&self, name: &[u8], session: &Session) -> Option<&'static str> {
-        self.registry.find_name(name).and_then(|entry| may_run(entry, session).err())
+    pub fn refuse_early(&self, name: &[u8], session: &Session, is_loading: bool) -> Option<&'static str> {
+        self.registry.find_name(name).and_then(|entry| may_run(entry, session, is_loading).err())
     }
 
     fn unknown(&self, args: Args<'_>) -> String {
@@ -213,13 +213,19 @@ impl Dispatcher {
 /// Where Redis stops showing arguments of an unknown command; the last of them is cut to what is left.
 const ECHO_BYTES_MAX: usize = 128;
 
-/// Whether this session may run the command.
+/// The answer to what needs keys before all that were kept are there, in Redis's words but for the name.
+pub const LOADING: &str = "LOADING Tollgate is loading the dataset in memory";
+
+/// Whether this session may run the command; `is_loading`: not all that was kept is there yet.
 ///
 /// # Errors
 /// The text of the error reply.
 #[inline]
-pub fn may_run(entry: &Entry, session: &Session) -> Result<(), &'static str> {
-    if session.authenticated || entry.before_auth { Ok(()) } else { Err(NOAUTH) }
+pub fn may_run(entry: &Entry, session: &Session, is_loading: bool) -> Result<(), &'static str> {
+    if !session.authenticated && !entry.before_auth {
+        return Err(NOAUTH);
+    }
+    if is_loading && !entry.command.flags.has(Flags::LOADING) { Err(LOADING) } else { Ok(()) }
 }
 
 fn wrong_number(entry: &Entry) -> String {

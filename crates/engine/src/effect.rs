@@ -12,7 +12,12 @@ pub enum Effect {
     /// Move the test clock to this time on all cores, before the reply leaves.
     SetClock(Micros),
     /// End the process in order.
-    Shutdown,
+    Shutdown {
+        /// Whether what it holds is to be written first; `None`: if it can be.
+        saves: Option<bool>,
+    },
+    /// Answer this connection once the snapshot of this number is written.
+    AwaitSnapshot(u64),
     /// Let this client's connection look at its state: it was killed.
     WakeClient(u64),
     /// Hold commands from now on for so long: all, or those that write.

@@ -119,10 +119,20 @@ fn memory(text: &mut String, core: &Core, _call: &Call<'_>) {
     line(text, "store_longest_step_us", longest);
 }
 
-fn persistence(text: &mut String, _core: &Core, _call: &Call<'_>) {
-    for field in ["loading", "async_loading", "rdb_bgsave_in_progress", "aof_enabled", "aof_rewrite_in_progress"] {
-        line(text, field, 0);
-    }
+fn persistence(text: &mut String, core: &Core, _call: &Call<'_>) {
+    let known = core.settings.process.persistence();
+    let seconds = |seconds: Option<u64>| seconds.map_or("-1".to_owned(), |seconds| seconds.to_string());
+    line(text, "loading", u8::from(core.settings.shared.is_loading()));
+    line(text, "async_loading", 0);
+    line(text, "rdb_changes_since_last_save", known.changes);
+    line(text, "rdb_bgsave_in_progress", u8::from(known.running_seconds.is_some()));
+    line(text, "rdb_last_save_time", known.last_save_seconds);
+    line(text, "rdb_last_bgsave_status", if known.last_is_ok { "ok" } else { "err" });
+    line(text, "rdb_last_bgsave_time_sec", seconds(known.last_took_seconds));
+    line(text, "rdb_current_bgsave_time_sec", seconds(known.running_seconds));
+    line(text, "rdb_saves", known.snapshots);
+    line(text, "aof_enabled", 0);
+    line(text, "aof_rewrite_in_progress", 0);
 }
 
 fn stats(text: &mut String, core: &Core, _call: &Call<'_>) {

@@ -1,4 +1,4 @@
-//! Commands of replication, snapshots and clusters, none of which this version has: each says so, and none pretends.
+//! Commands of replication and clusters, none of which this version has: each says so, and none pretends.
 
 use crate::call::Call;
 use crate::core::Core;
@@ -7,7 +7,6 @@ use tollgate_resp::Reply;
 
 const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
 const NO_REPLICATION: &str = "needs replication, which this version does not have";
-const NO_SNAPSHOTS: &str = "needs snapshots, which this version does not write";
 
 /// READONLY, READWRITE and ASKING, in the words that redis-cli looks for.
 pub fn cluster_only(_core: &mut Core, _session: &mut Session, _call: &Call<'_>, reply: &mut Reply<'_>) {
@@ -17,11 +16,6 @@ pub fn cluster_only(_core: &mut Core, _session: &mut Session, _call: &Call<'_>, 
 /// REPLICAOF, SLAVEOF, WAIT.
 pub fn replication(_core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
     reply.error(&format!("ERR {} {NO_REPLICATION}", name(call)));
-}
-
-/// SAVE, BGSAVE, LASTSAVE.
-pub fn snapshots(_core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
-    reply.error(&format!("ERR {} {NO_SNAPSHOTS}", name(call)));
 }
 
 fn name(call: &Call<'_>) -> String {

@@ -48,6 +48,7 @@ mod moving;
 mod numbers;
 mod object;
 pub mod parcel;
+mod persistence;
 pub mod plain;
 pub mod policy_memo;
 mod random_key;

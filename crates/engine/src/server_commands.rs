@@ -6,6 +6,7 @@ use crate::core::Core;
 use crate::effect::Effect;
 use crate::limit_commands::integer;
 use crate::session::Session;
+use crate::settings::NotStarted;
 use tollgate_limits::{parse_duration, parse_instant};
 use tollgate_resp::{Reply, printable};
 use tollgate_store::slot_of;
@@ -21,15 +22,20 @@ pub fn time(_core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &m
 
 /// SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT].
 pub fn shutdown(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
+    let mut saves = None;
     for word in call.args.iter().skip(1) {
         match word.to_ascii_uppercase().as_slice() {
-            b"NOSAVE" | b"NOW" | b"FORCE" => {}
-            b"SAVE" => return reply.error("ERR SHUTDOWN SAVE needs snapshots, which this version does not write"),
+            b"NOW" | b"FORCE" => {}
+            b"NOSAVE" if saves != Some(true) => saves = Some(false),
+            b"SAVE" if saves != Some(false) => saves = Some(true),
             b"ABORT" => return reply.error("ERR No shutdown in progress."),
             _ => return reply.error("ERR syntax error"),
         }
     }
-    core.effects.push(Effect::Shutdown);
+    if saves == Some(true) && !core.settings.process.persistence().can_save {
+        return reply.error(&format!("ERR {}", NotStarted::NoDirectory));
+    }
+    core.effects.push(Effect::Shutdown { saves });
     core.effects.push(Effect::Close);
 }
 

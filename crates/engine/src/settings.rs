@@ -4,6 +4,55 @@ use crate::shared::Shared;
 use crate::tunables::Tunables;
 use std::fmt;
 
+/// How much a snapshot may be in the way of calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// As little as can be.
+    Gentle,
+    /// Somebody waits for it.
+    AtOnce,
+}
+
+/// Why no snapshot was begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotStarted {
+    /// There is no directory to write it into.
+    NoDirectory,
+    /// One is being written.
+    IsRunning,
+    /// Anything else.
+    Failed(String),
+}
+
+impl fmt::Display for NotStarted {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotStarted::NoDirectory => formatter.write_str("no snapshot can be written without --dir"),
+            NotStarted::IsRunning => formatter.write_str("Background save already in progress"),
+            NotStarted::Failed(why) => write!(formatter, "no snapshot can be written: {why}"),
+        }
+    }
+}
+
+/// What is known of snapshots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Persistence {
+    /// Whether there is a directory to write them into.
+    pub can_save: bool,
+    /// Changes since the last one; may be more than there were, never none where there were some.
+    pub changes: u64,
+    /// For how long one is being written, in seconds.
+    pub running_seconds: Option<u64>,
+    /// When the last one was written, in seconds since 1970; before there was one, when the server started.
+    pub last_save_seconds: u64,
+    /// Whether the last attempt went well, or there was none.
+    pub last_is_ok: bool,
+    /// How long it took, in seconds.
+    pub last_took_seconds: Option<u64>,
+    /// Snapshots begun since the start.
+    pub snapshots: u64,
+}
+
 /// Facts about the process that only the operating system knows. The shell asks it; the engine only shows the answers.
 pub trait Process: Send + Sync {
     /// Resident memory in bytes.
@@ -26,6 +75,19 @@ pub trait Process: Send + Sync {
     /// Fills `bytes` with what nobody can guess. False, and nothing is said of what they hold, if it cannot.
     fn fill_random(&self, _bytes: &mut [u8]) -> bool {
         false
+    }
+    /// Has a snapshot begun. Answers its number.
+    ///
+    /// # Errors
+    /// Why none was.
+    fn start_snapshot(&self, _pace: Pace) -> Result<u64, NotStarted> {
+        Err(NotStarted::NoDirectory)
+    }
+    /// Has another snapshot begun once the one that runs has ended.
+    fn schedule_snapshot(&self) {}
+    /// What is known of snapshots.
+    fn persistence(&self) -> Persistence {
+        Persistence::default()
     }
     /// Brings the values that differ from those in the configuration file into it.
     ///

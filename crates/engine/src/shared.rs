@@ -4,7 +4,7 @@
 
 use crate::counters::{Counters, Merged};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Samples that a rate is the mean of: at a tick of 100 ms, those of the last 1.6 seconds, as in Redis.
 const SAMPLES: usize = 16;
@@ -18,6 +18,8 @@ pub struct Shared {
     commands: Rate,
     input_bytes: Rate,
     output_bytes: Rate,
+    /// Cores that have not loaded all that was kept.
+    loading: AtomicUsize,
 }
 
 /// How fast a counter goes up. Written by one core, read by all.
@@ -53,6 +55,22 @@ impl Rate {
 }
 
 impl Shared {
+    /// Whether keys that were kept are still being loaded, so that nothing about keys may be answered.
+    #[inline]
+    pub fn is_loading(&self) -> bool {
+        self.loading.load(Ordering::Acquire) > 0
+    }
+
+    /// So many cores begin to load.
+    pub fn begin_loading(&self, cores: usize) {
+        self.loading.store(cores, Ordering::Release);
+    }
+
+    /// A core has loaded all. Answers whether it was the last.
+    pub fn core_has_loaded(&self) -> bool {
+        self.loading.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
     /// A number for an entry of the slow log: unique in the process, growing.
     pub fn next_slow_id(&self) -> u64 {
         self.next_slow_id.fetch_add(1, Ordering::Relaxed)

@@ -5,8 +5,8 @@ use crate::command::{Command, Flags, Handler, Keys, Route};
 use crate::transaction::Control;
 use crate::{
     acl, client_commands as clients, config_commands as config, connection, expiry, explain, increx, info, introspect,
-    keys, latency, later, limit_commands as limits, memory_commands as memory, moving, numbers, object, random_key,
-    server_commands as server, set, several, slowlog, throttle, top_command, values,
+    keys, latency, later, limit_commands as limits, memory_commands as memory, moving, numbers, object, persistence,
+    random_key, server_commands as server, set, several, slowlog, throttle, top_command, values,
 };
 
 const SINCE: &str = "0.1.0";
@@ -825,16 +825,19 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "save",
         arity: 1,
-        summary: "Comes with snapshots: until then an error that says so.",
-        handler: Handler::Session(later::snapshots),
+        flags: Flags::ADMIN.with(Flags::NO_MULTI),
+        route: Route::Process,
+        summary: "Writes a snapshot and answers when it is written. Others are served meanwhile.",
+        handler: Handler::Session(persistence::save),
         ..ADMINISTRATION
     },
     Command {
         name: "bgsave",
         arity: -1,
-        summary: "Comes with snapshots: until then an error that says so.",
+        flags: Flags::ADMIN,
+        summary: "Has a snapshot written.",
         arguments: args::SCHEDULE,
-        handler: Handler::Session(later::snapshots),
+        handler: Handler::Session(persistence::bgsave),
         ..ADMINISTRATION
     },
     Command {
@@ -842,8 +845,8 @@ pub const COMMANDS: &[Command] = &[
         arity: 1,
         flags: Flags::FAST.with(ADMIN),
         categories: &["@admin", "@fast", "@dangerous"],
-        summary: "Comes with snapshots: until then an error that says so.",
-        handler: Handler::Session(later::snapshots),
+        summary: "When the last snapshot was written, in unix seconds; before the first, when the server started.",
+        handler: Handler::Session(persistence::lastsave),
         ..SERVER
     },
 ];

@@ -358,9 +358,10 @@ fn what_comes_later_says_so() {
         ("REPLICAOF NO ONE", "-ERR REPLICAOF needs replication, which this version does not have"),
         ("slaveof a 1", "-ERR SLAVEOF needs replication, which this version does not have"),
         ("WAIT 0 0", "-ERR WAIT needs replication, which this version does not have"),
-        ("SAVE", "-ERR SAVE needs snapshots, which this version does not write"),
-        ("BGSAVE SCHEDULE", "-ERR BGSAVE needs snapshots, which this version does not write"),
-        ("LASTSAVE", "-ERR LASTSAVE needs snapshots, which this version does not write"),
+        ("SAVE", "-ERR no snapshot can be written without --dir"),
+        ("BGSAVE SCHEDULE", "-ERR no snapshot can be written without --dir"),
+        ("BGSAVE NOW", "-ERR syntax error"),
+        ("LASTSAVE", "0"),
         ("ROLE", "[\"master\", 0, []]"),
     ];
     check(&mut node(), &table);

@@ -143,9 +143,9 @@ fn effects_are_asked_of_the_shell() {
     let table: [(&str, &str, Vec<Effect>); 18] = [
         ("QUIT", "+OK", vec![Effect::Close]),
         ("RESET", "+RESET", vec![Effect::SessionChanged]),
-        ("SHUTDOWN", "silence", vec![Effect::Shutdown, Effect::Close]),
-        ("SHUTDOWN NOSAVE NOW FORCE", "silence", vec![Effect::Shutdown, Effect::Close]),
-        ("SHUTDOWN SAVE", "-ERR SHUTDOWN SAVE needs snapshots, which this version does not write", vec![]),
+        ("SHUTDOWN", "silence", vec![Effect::Shutdown { saves: None }, Effect::Close]),
+        ("SHUTDOWN NOSAVE NOW FORCE", "silence", vec![Effect::Shutdown { saves: Some(false) }, Effect::Close]),
+        ("SHUTDOWN SAVE", "-ERR no snapshot can be written without --dir", vec![]),
         ("SHUTDOWN ABORT", "-ERR No shutdown in progress.", vec![]),
         ("SHUTDOWN NOW LATER", "-ERR syntax error", vec![]),
         ("RL.CLOCK", "1751540400000000", vec![]),

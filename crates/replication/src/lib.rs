@@ -5,11 +5,16 @@
 //! whatever happened to it, or that it holds nothing; to receive one twice is as good as once.
 //!
 //! ```text
-//! record.rs   one key and what it holds <-> bytes
+//! record.rs     one key and what it holds <-> bytes
+//! transfer.rs   a store -> records -> a store
+//! snapshot.rs   records <-> a file
 //! ```
 //!
 //! **Invariant:** bytes from outside make nothing panic, and nothing is allocated by a length that was only declared.
 
 mod record;
+pub mod snapshot;
+mod transfer;
 
 pub use record::{Damaged, Record, VERSION, write};
+pub use transfer::{Export, NotImported, import};

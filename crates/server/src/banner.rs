@@ -39,10 +39,12 @@ impl Banner {
         addresses.extend(config.unix_socket.iter().map(|path| path.display().to_string()));
         let kept = match &config.dir {
             None => "nothing is kept without --dir".to_owned(),
-            Some(path) => format!(
-                "{} is locked for this server, but nothing is kept in it yet: snapshots come with a later version",
-                path.display()
-            ),
+            Some(path) => match config.save_interval {
+                Some(interval) => {
+                    format!("a snapshot in {} every {} s and at the end", path.display(), interval.as_secs())
+                }
+                None => format!("a snapshot in {} at the end", path.display()),
+            },
         };
         Banner {
             addresses,
@@ -145,7 +147,8 @@ mod tests {
             (&["--cores", "3"], "with 3 cores\n"),
             (&["--admin-port", "0"], "admin   off\n"),
             (&["--test-clock"], "clock   time stands still"),
-            (&["--dir", "/data"], "kept    /data is locked for this server, but nothing is kept in it yet"),
+            (&["--dir", "/data"], "kept    a snapshot in /data every 60 s and at the end"),
+            (&["--dir", "/data", "--save-interval", "0"], "kept    a snapshot in /data at the end"),
             (&["--bind", "127.0.0.1 ::1"], "serves on 127.0.0.1:7000 and [::1]:7000 with"),
             (&["--unixsocket", "/run/t"], "serves on 127.0.0.1:7000 and /run/t with"),
             (&["--bind", "", "--unixsocket", "/run/t"], "redis-cli -s /run/t RL.SLIDE"),

@@ -8,6 +8,7 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tollgate_limits::Micros;
+use tollgate_replication::snapshot::Stamp;
 
 /// Where the test clock begins: 2020-01-01 00:00:00 UTC.
 pub const TEST_CLOCK_START_MICROS: Micros = 1_577_836_800 * SECOND_MICROS;
@@ -18,7 +19,8 @@ const SECOND_MICROS: u64 = 1_000_000;
 /// Gives the time that all decisions are made with.
 #[derive(Debug)]
 pub struct Clock {
-    /// Wall time minus boot time when the process started.
+    /// This clock minus boot time: wall time minus boot time when the process started, or what keeps the timeline that
+    /// a snapshot was written on.
     offset_micros: u64,
     /// The time of a test clock; 0 if this is a real one.
     test_micros: AtomicU64,
@@ -28,14 +30,17 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Anchors the clock now. A test clock stands still at [`TEST_CLOCK_START_MICROS`].
-    pub fn new(is_test: bool) -> Clock {
-        let offset_micros = wall_micros().saturating_sub(boot_micros());
+    /// Anchors the clock now, at the wall clock, or where `last` leads to: its time plus the wall time that has passed
+    /// since, never earlier than its time. A test clock stands still at [`TEST_CLOCK_START_MICROS`], or at that time if
+    /// that is later.
+    pub fn new(is_test: bool, last: Option<Stamp>) -> Clock {
+        let (wall, boot) = (wall_micros(), boot_micros());
+        let start = last.map_or(wall, |last| last.timeline.saturating_add(wall.saturating_sub(last.wall)));
         Clock {
-            offset_micros,
-            test_micros: AtomicU64::new(TEST_CLOCK_START_MICROS),
+            offset_micros: start.saturating_sub(boot),
+            test_micros: AtomicU64::new(last.map_or(0, |last| last.timeline).max(TEST_CLOCK_START_MICROS)),
             is_test,
-            seen_offset_micros: AtomicU64::new(offset_micros),
+            seen_offset_micros: AtomicU64::new(wall.saturating_sub(boot)),
             steps: AtomicU64::new(0),
         }
     }
@@ -95,7 +100,8 @@ pub fn boot_micros() -> u64 {
     read(ClockId::Boottime)
 }
 
-fn wall_micros() -> u64 {
+/// What the wall clock says, in microseconds since 1970.
+pub fn wall_micros() -> u64 {
     read(ClockId::Realtime)
 }
 
@@ -114,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_test_clock_stands_still_and_moves_forward_only() {
-        let clock = Clock::new(true);
+        let clock = Clock::new(true, None);
         assert_eq!((clock.now(), clock.now()), (TEST_CLOCK_START_MICROS, TEST_CLOCK_START_MICROS));
         clock.set(TEST_CLOCK_START_MICROS + 5);
         clock.set(TEST_CLOCK_START_MICROS + 3);
@@ -122,8 +128,29 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_goes_on_from_where_a_snapshot_was_written() {
+        let (wall, minute) = (wall_micros(), 60 * SECOND_MICROS);
+        // Its time, the wall clock's then, and how far from the wall clock the time is now.
+        for (timeline, wall_then, expected) in [
+            (wall - minute, wall - minute, wall),
+            (wall, wall - minute, wall + minute),
+            (wall - 2 * minute, wall - minute, wall - minute),
+            // The wall clock was set back meanwhile: time goes on from where it was.
+            (wall + minute, wall + minute, wall + minute),
+        ] {
+            let clock = Clock::new(false, Some(Stamp { timeline, wall: wall_then }));
+            assert!(clock.now() >= timeline);
+            assert!(clock.now().abs_diff(expected) < 10 * SECOND_MICROS, "{timeline} {wall_then}");
+        }
+        let stamp = |timeline| Some(Stamp { timeline, wall: 0 });
+        assert_eq!(Clock::new(true, stamp(5)).now(), TEST_CLOCK_START_MICROS);
+        let later = TEST_CLOCK_START_MICROS + 5;
+        assert_eq!(Clock::new(true, stamp(later)).now(), later);
+    }
+
+    #[test]
     fn a_real_clock_agrees_with_the_wall_and_cannot_be_set() {
-        let clock = Clock::new(false);
+        let clock = Clock::new(false, None);
         clock.set(u64::MAX);
         let (before, after) = (clock.now(), clock.now());
         assert!(before <= after);

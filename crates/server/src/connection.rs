@@ -86,6 +86,8 @@ pub struct Connection<S> {
     silent: bool,
     /// Whether that is for one command only.
     skipping: bool,
+    /// The snapshot that a SAVE is to be answered after.
+    awaited_snapshot: Option<u64>,
     ending: Option<Ending>,
 }
 
@@ -139,6 +141,7 @@ impl<S: Stream> Connection<S> {
             monitor: None,
             silent: false,
             skipping: false,
+            awaited_snapshot: None,
             ending: None,
         }
     }
@@ -248,7 +251,7 @@ impl<S: Stream> Connection<S> {
     /// A command that will be refused whatever its arguments are is refused by its name, and the rest of it is thrown
     /// away as it comes.
     fn refuse_early(&mut self, name: &[u8]) {
-        if let Some(text) = self.worker.dispatcher.refuse_early(name, &self.session) {
+        if let Some(text) = self.worker.dispatcher.refuse_early(name, &self.session, self.worker.hub.is_loading()) {
             self.parser.discard();
             self.worker.core.borrow().counters.replied_error(text.as_bytes());
             Reply::new(&mut self.outbox.bytes, self.session.protocol).error(text);
@@ -341,7 +344,7 @@ impl<S: Stream> Connection<S> {
                 next += 1;
                 continue;
             };
-            if let Err(text) = may_run(ready.entry, &self.session) {
+            if let Err(text) = may_run(ready.entry, &self.session, worker.hub.is_loading()) {
                 core.counters.rejected(ready.entry.index, text);
                 Reply::new(&mut self.outbox.bytes, self.session.protocol).error(text);
                 next += 1;
@@ -468,7 +471,8 @@ impl<S: Stream> Connection<S> {
                     self.monitor.take_if(|_| !self.session.client.state.monitors.get());
                 }
                 Effect::SetClock(micros) => self.worker.hub.clock.set(micros),
-                Effect::Shutdown => self.worker.hub.stop(),
+                Effect::Shutdown { saves } => self.worker.hub.shut_down(saves != Some(false)),
+                Effect::AwaitSnapshot(number) => self.awaited_snapshot = Some(number),
                 Effect::Pause { milliseconds, all } => self.worker.hub.pause.begin(boot_micros(), milliseconds, all),
                 Effect::Unpause => self.worker.hub.pause.end(),
                 Effect::Monitor => self.begin_monitor(),
@@ -537,6 +541,12 @@ impl<S: Stream> Connection<S> {
             let worker = self.worker.clone();
             let call = Call { args, at: ready.at, now: worker.now() };
             self.run_session(&mut worker.core.borrow_mut(), ready.entry, &call);
+            if let Some(number) = self.awaited_snapshot.take() {
+                match worker.hub.saving.wait(number).await {
+                    true => self.reply().simple("OK"),
+                    false => self.answer_text("ERR the snapshot could not be written: the server's log says why"),
+                }
+            }
         }
         let mut reply = Reply::new(&mut self.outbox.bytes, protocol);
         match ready.way {

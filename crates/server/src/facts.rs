@@ -3,10 +3,12 @@
 use crate::clock::boot_micros;
 use crate::config;
 use crate::hub::SharedClock;
+use crate::saving::Saving;
 use rustix::param::page_size;
 use std::fs;
 use std::path::PathBuf;
-use tollgate_engine::settings::Process;
+use std::sync::Arc;
+use tollgate_engine::settings::{NotStarted, Pace, Persistence, Process};
 use tollgate_engine::tunables::Tunables;
 
 /// The facts of this process.
@@ -15,6 +17,7 @@ pub struct Facts {
     started_micros: u64,
     clock: SharedClock,
     config_file: Option<PathBuf>,
+    saving: Arc<Saving>,
 }
 
 /// Kernel ticks a second of the times in /proc, fixed on Linux.
@@ -23,9 +26,9 @@ const TICKS_PER_SECOND: u64 = 100;
 const STAT_USER_FIELD: usize = 11;
 
 impl Facts {
-    /// Of a process that starts now, with this configuration file.
-    pub fn new(clock: SharedClock, config_file: Option<PathBuf>) -> Facts {
-        Facts { started_micros: boot_micros(), clock, config_file }
+    /// Of a process that starts now, with this configuration file and these snapshots.
+    pub fn new(clock: SharedClock, config_file: Option<PathBuf>, saving: Arc<Saving>) -> Facts {
+        Facts { started_micros: boot_micros(), clock, config_file, saving }
     }
 }
 
@@ -70,6 +73,18 @@ impl Process for Facts {
         let length = bytes.len();
         let filled = rustix::rand::getrandom(bytes, rustix::rand::GetRandomFlags::empty());
         filled.is_ok_and(|filled| filled == length)
+    }
+
+    fn start_snapshot(&self, pace: Pace) -> Result<u64, NotStarted> {
+        self.saving.start(pace)
+    }
+
+    fn schedule_snapshot(&self) {
+        self.saving.schedule();
+    }
+
+    fn persistence(&self) -> Persistence {
+        self.saving.persistence()
     }
 
     fn rewrite_config(&self, tunables: &Tunables) -> Result<(), String> {

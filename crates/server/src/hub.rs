@@ -2,14 +2,16 @@
 
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::loading::NotLoaded;
 use crate::monitor::Monitors;
 use crate::pause::Pause;
+use crate::saving::Saving;
 use crossbeam::queue::ArrayQueue;
 use crossbeam::utils::CachePadded;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 use tollgate_engine::counters::Counters;
 use tollgate_engine::parcel::Parcel;
@@ -56,6 +58,15 @@ pub struct Hub {
     loads: Box<[CachePadded<AtomicUsize>]>,
     next_client_id: AtomicU64,
     stop: watch::Sender<bool>,
+    /// The snapshots.
+    pub saving: Arc<Saving>,
+    /// Whether clients are served: not before all that was kept is loaded, and not while the server stops.
+    pub ready: Arc<AtomicBool>,
+    /// Whether the last snapshot is wanted.
+    pub saves_at_end: AtomicBool,
+    not_loaded: Mutex<Option<NotLoaded>>,
+    /// Cores whose connections have ended.
+    quiet: AtomicUsize,
 }
 
 impl Hub {
@@ -66,6 +77,7 @@ impl Hub {
         clock: SharedClock,
         settings: Arc<Settings>,
         counters: Arc<[Arc<Counters>]>,
+        saving: Arc<Saving>,
     ) -> Hub {
         let cores = counters.len();
         Hub {
@@ -81,6 +93,11 @@ impl Hub {
             loads: (0..cores).map(|_| CachePadded::new(AtomicUsize::new(0))).collect(),
             next_client_id: AtomicU64::new(1),
             stop: watch::Sender::new(false),
+            saving,
+            ready: Arc::default(),
+            saves_at_end: AtomicBool::new(true),
+            not_loaded: Mutex::default(),
+            quiet: AtomicUsize::new(0),
         }
     }
 
@@ -106,6 +123,55 @@ impl Hub {
     /// A number for a new client.
     pub fn next_client_id(&self) -> u64 {
         self.next_client_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether keys that were kept are still being loaded.
+    #[inline]
+    pub fn is_loading(&self) -> bool {
+        self.settings.shared.is_loading()
+    }
+
+    /// A core has loaded all that was kept of its keys.
+    pub fn loaded(&self) {
+        if self.settings.shared.core_has_loaded() {
+            self.serve();
+            let keys = self.counters.iter().map(|counters| counters.keys.get()).sum::<u64>();
+            tracing::info!(keys, "the snapshot is loaded");
+        }
+    }
+
+    /// All that was kept is there.
+    pub fn serve(&self) {
+        self.saving.open();
+        self.ready.store(true, Ordering::Release);
+    }
+
+    /// What was kept cannot be loaded: the server ends, and nothing is written.
+    pub fn fail_to_load(&self, error: NotLoaded) {
+        // Every core meets the same fault; the first to say so is enough.
+        self.not_loaded.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.stop();
+    }
+
+    /// Why what was kept could not be loaded.
+    pub fn take_load_failure(&self) -> Option<NotLoaded> {
+        self.not_loaded.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// A core's connections have ended: it has nothing more for others.
+    pub fn core_is_quiet(&self) {
+        self.quiet.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether that is so of all cores, so that no key changes any more.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet.load(Ordering::Acquire) >= self.counters.len()
+    }
+
+    /// Tells all cores to stop, and whether a snapshot is to be written then.
+    pub fn shut_down(&self, saves: bool) {
+        self.saves_at_end.store(saves, Ordering::SeqCst);
+        self.stop();
     }
 
     /// Tells all cores to stop.

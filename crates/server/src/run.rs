@@ -3,20 +3,22 @@
 pub mod in_process;
 
 use crate::admin::{self, AdminHandle, AdminState};
-use crate::clock::{Clock, boot_micros, thread_micros};
+use crate::clock::{Clock, boot_micros, thread_micros, wall_micros};
 use crate::config::Config;
 use crate::directory::{Directory, DirectoryError};
 use crate::facts::Facts;
 use crate::hub::{Hub, SharedClock};
 use crate::huge_pages::HugePages;
 use crate::listen::{ListenError, Listeners, make_room_for, remove_unix_socket};
+use crate::loading::{NotLoaded, look_at};
+use crate::saving::{SNAPSHOT_FILE_NAME, Saving};
 use crate::worker::Worker;
-use crate::{accept, affinity, banner::Banner, postman};
+use crate::{accept, affinity, banner::Banner, loading, postman, saving};
 use std::io;
 use std::os::unix::net::UnixListener;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::LocalOptions;
@@ -70,6 +72,12 @@ pub enum StartError {
     /// A core ended by a fault of ours.
     #[error("a core has failed; see the log")]
     CoreFailed,
+    /// What was kept cannot be loaded.
+    #[error(transparent)]
+    NotLoaded(#[from] NotLoaded),
+    /// The snapshot at the end could not be written.
+    #[error("the last snapshot could not be written, the one before is as it was: {0}")]
+    NotSaved(String),
 }
 
 /// Serves until SIGTERM, SIGINT or SHUTDOWN.
@@ -89,16 +97,20 @@ pub fn run(config: Config) -> Result<(), StartError> {
     }
     let listeners = Listeners::open(&config)?;
     let config = Config { port: listeners.port, ..config };
-    let hub = Arc::new(assemble(config, clients_max, listeners.port).map_err(StartError::Random)?);
-    let ready = Arc::new(AtomicBool::new(false));
-    let admin = open_admin(&hub, &ready)?;
+    let hub = Arc::new(assemble(config, clients_max, listeners.port)?);
+    let admin = open_admin(&hub)?;
     let address = admin.as_ref().map(AdminHandle::address);
     let threads = start_cores(&hub, listeners)?;
     Banner::new(&hub.config, hub.settings.port, address).show(hub.config.log_format);
-    ready.store(true, Ordering::Release);
     signals.wait(&hub);
+    hub.ready.store(false, Ordering::Release);
+    let last = hub.saving.last(hub.saves_at_end.load(Ordering::SeqCst));
     let failed = threads.into_iter().map(JoinHandle::join).filter(Result::is_err).count();
-    ready.store(false, Ordering::Release);
+    if failed > 0 {
+        // It would lack that core's keys.
+        hub.saving.abandon();
+    }
+    let saved = last.join();
     if let Some(path) = &hub.config.unix_socket {
         remove_unix_socket(path);
     }
@@ -107,7 +119,11 @@ pub fn run(config: Config) -> Result<(), StartError> {
     }
     drop(directory);
     tracing::info!("stopped");
-    if failed > 0 { Err(StartError::CoreFailed) } else { Ok(()) }
+    match (hub.take_load_failure(), saved) {
+        (Some(error), _) => Err(error.into()),
+        _ if failed > 0 => Err(StartError::CoreFailed),
+        (None, saved) => saved.map_err(StartError::NotSaved),
+    }
 }
 
 /// Whether a bound on memory, in bytes and 0 for none, leaves little room for keys.
@@ -122,15 +138,25 @@ pub(crate) fn warn_of_small_memory() {
 }
 
 /// What all cores share, of a checked configuration.
-pub(crate) fn assemble(config: Config, clients_max: usize, port: u16) -> io::Result<Hub> {
-    let clock: SharedClock = Arc::new(Clock::new(config.test_clock));
+pub(crate) fn assemble(config: Config, clients_max: usize, port: u16) -> Result<Hub, StartError> {
+    let file = config.dir.as_ref().map(|directory| directory.join(SNAPSHOT_FILE_NAME));
+    let wall = (!config.test_clock).then(wall_micros);
+    let last = file.as_deref().map_or(Ok(None), |path| look_at(path, wall))?;
+    let clock: SharedClock = Arc::new(Clock::new(config.test_clock, last));
     let commands = rows().len();
     let counters: Arc<[Arc<Counters>]> = (0..config.cores).map(|_| Arc::new(Counters::new(commands))).collect();
-    let settings = settings(&config, clients_max, port, clock.clone())?;
-    Ok(Hub::new(config, clients_max, clock, Arc::new(settings), counters))
+    let saving = Saving::new(config.dir.clone(), config.save_interval, clock.clone(), counters.clone());
+    let process = Facts::new(clock.clone(), config.file.clone(), saving.clone());
+    let settings = settings(&config, clients_max, port, process).map_err(StartError::Random)?;
+    let hub = Hub::new(config, clients_max, clock, Arc::new(settings), counters, saving);
+    match last {
+        Some(_) => hub.settings.shared.begin_loading(hub.counters.len()),
+        None => hub.serve(),
+    }
+    Ok(hub)
 }
 
-fn settings(config: &Config, clients_max: usize, port: u16, clock: SharedClock) -> io::Result<Settings> {
+fn settings(config: &Config, clients_max: usize, port: u16, process: Facts) -> io::Result<Settings> {
     let password = config.password.clone();
     let owned = |(name, value): (&'static str, String)| (name.to_owned(), value);
     Ok(Settings {
@@ -149,7 +175,7 @@ fn settings(config: &Config, clients_max: usize, port: u16, clock: SharedClock) 
         run_id: run_id()?,
         process_id: std::process::id(),
         config_file: config.file.as_ref().map(|path| path.display().to_string()).unwrap_or_default(),
-        process: Box::new(Facts::new(clock, config.file.clone())),
+        process: Box::new(process),
     })
 }
 
@@ -186,10 +212,10 @@ fn random() -> io::Result<[u64; 4]> {
     Ok(words)
 }
 
-fn open_admin(hub: &Arc<Hub>, ready: &Arc<AtomicBool>) -> Result<Option<AdminHandle>, StartError> {
+fn open_admin(hub: &Arc<Hub>) -> Result<Option<AdminHandle>, StartError> {
     let Some(address) = hub.config.admin else { return Ok(None) };
     let of = hub.clone();
-    let state = AdminState { ready: ready.clone(), metrics: Arc::new(move || metrics(&of)) };
+    let state = AdminState { ready: hub.ready.clone(), metrics: Arc::new(move || metrics(&of)) };
     admin::spawn(address, state).map(Some).map_err(|source| StartError::Admin { address, source })
 }
 
@@ -334,6 +360,12 @@ async fn serve(start: Start) {
         tasks.push(tokio::task::spawn_local(accept::accept_unix(worker.clone(), listener)));
     }
     tasks.push(tokio::task::spawn_local(tick(worker.clone())));
+    tasks.push(tokio::task::spawn_local(saving::serve(worker.clone())));
+    if hub.is_loading()
+        && let Some(file) = hub.saving.file()
+    {
+        tasks.push(tokio::task::spawn_local(loading::load(worker.clone(), file)));
+    }
     tasks.push(tokio::task::spawn_local(huge_pages.serve(worker.clone())));
     // An error means that the sender is gone, which it cannot be while the hub is held here.
     let _ = stopping.wait_for(|stop| *stop).await;
@@ -346,9 +378,13 @@ async fn serve(start: Start) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         // Other cores may still wait for an answer of this one.
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        hub.core_is_quiet();
+        while !hub.is_quiet() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     })
     .await;
+    saving::serve_last(&worker).await;
 }
 
 async fn tick(worker: Rc<Worker>) {
@@ -362,8 +398,13 @@ async fn tick(worker: Rc<Worker>) {
         }
         if worker.index == 0 {
             worker.hub.settings.shared.sample(&worker.hub.counters, boot_micros());
+            worker.hub.saving.tick();
         }
-        worker.core.borrow_mut().follow_tunables();
+        {
+            let mut core = worker.core.borrow_mut();
+            core.follow_tunables();
+            core.counters.slot_changes.set(core.store.slot_changes());
+        }
         let begun_micros = boot_micros();
         let elapsed_micros = begun_micros.saturating_sub(swept_at_micros).min(TICK_MICROS_MAX);
         swept_at_micros = begun_micros;

@@ -72,6 +72,7 @@ impl Store {
         let mut position = from;
         while position < WALK_END {
             let (ids, next) = index.walk(position, &self.tables);
+            index.walk(position, &self.tables).0.for_each(|id| self.records.prefetch(id));
             for id in ids {
                 *met += 1;
                 if !self.records.is_expired(id, now) {

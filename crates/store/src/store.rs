@@ -415,6 +415,11 @@ impl Store {
         self.slots.get(slot).map_or(0, |slot| slot.version)
     }
 
+    /// The sum of all slots' versions: any change of any key raises it.
+    pub fn slot_changes(&self) -> u64 {
+        self.slots.iter().map(|slot| slot.version).fold(0, u64::wrapping_add)
+    }
+
     /// Who may serve the slot.
     pub fn slot_state(&self, slot: u16) -> SlotState {
         self.slots.get(slot).map_or(SlotState::Owned, |slot| slot.state)

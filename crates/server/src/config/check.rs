@@ -66,6 +66,7 @@ impl Checker<'_> {
         let latency = self.parsed(&setting::LATENCY_MONITOR_THRESHOLD, tunable(Tunable::LatencyMonitorThreshold));
         let top_keys = self.parsed(&setting::TOP_KEYS, value::yes_or_no);
         let dir = self.parsed(&setting::DIR, |text| Some((!text.is_empty()).then(|| PathBuf::from(text))));
+        let save_interval = self.parsed(&setting::SAVE_INTERVAL, seconds_up_to(31_536_000));
         let cores = self.parsed(&setting::CORES, |text| {
             if text.is_empty() { Some(cpus.len().clamp(1, CORES_MAX)) } else { count_between(1, CORES_MAX)(text) }
         });
@@ -83,6 +84,7 @@ impl Checker<'_> {
             cores: cores?,
             cpus: cpus.to_vec(),
             dir: dir?,
+            save_interval: save_interval?,
             admin: (admin_address.port() != 0).then_some(admin_address),
             test_clock: test_clock?,
             password: password?,

@@ -59,6 +59,8 @@ pub struct Config {
     pub cpus: Vec<usize>,
     /// The directory that is locked for this process and holds what it keeps; none keeps nothing.
     pub dir: Option<PathBuf>,
+    /// A snapshot is written so often while there are changes; none: only when asked for.
+    pub save_interval: Option<Duration>,
     /// Where `/livez`, `/readyz` and `/metrics` are served; none if they are off.
     pub admin: Option<SocketAddr>,
     /// Time stands still and moves by `RL.CLOCK` only.

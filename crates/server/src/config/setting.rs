@@ -27,7 +27,7 @@ impl Setting {
 }
 
 /// Every setting, in the order in which help and `--check-config` show them.
-pub const SETTINGS: [&Setting; 24] = [
+pub const SETTINGS: [&Setting; 25] = [
     &BIND,
     &PORT,
     &UNIX_SOCKET,
@@ -46,6 +46,7 @@ pub const SETTINGS: [&Setting; 24] = [
     &LATENCY_MONITOR_THRESHOLD,
     &TOP_KEYS,
     &DIR,
+    &SAVE_INTERVAL,
     &CORES,
     &ADMIN_PORT,
     &ADMIN_BIND,
@@ -198,7 +199,15 @@ pub(super) const DIR: Setting = Setting {
     value_name: "PATH",
     default: "",
     allowed: "a path of a directory (made if it is missing)",
-    help: "Directory for what is kept; locked for this process. Without it nothing is kept",
+    help: "Directory for snapshots; locked for this process. Without it nothing is kept",
+};
+
+pub(super) const SAVE_INTERVAL: Setting = Setting {
+    key: "save-interval",
+    value_name: "SECONDS",
+    default: "60",
+    allowed: "whole seconds from 0 to 31536000 (0: only when asked for, and at the end)",
+    help: "With --dir, write a snapshot so often while there are changes; 0 only when asked for, and at the end",
 };
 
 pub(super) const CORES: Setting = Setting {

@@ -73,6 +73,7 @@ impl Config {
             (&setting::LATENCY_MONITOR_THRESHOLD, Some(self.latency_monitor_threshold.to_string())),
             (&setting::TOP_KEYS, Some(yes_or_no(self.top_keys))),
             (&setting::DIR, self.dir.as_ref().map(|path| path.display().to_string())),
+            (&setting::SAVE_INTERVAL, Some(seconds(self.save_interval))),
             (&setting::CORES, Some(self.cores.to_string())),
             (&setting::ADMIN_PORT, Some(admin.port().to_string())),
             (&setting::ADMIN_BIND, Some(admin.ip().to_string())),

@@ -58,6 +58,7 @@ fn defaults_are_those_of_the_contract() {
         cores: 4,
         cpus: vec![0, 1, 2, 3],
         dir: None,
+        save_interval: Some(Duration::from_secs(60)),
         admin: Some(([127, 0, 0, 1], 9_121).into()),
         test_clock: false,
         password: None,

@@ -94,6 +94,7 @@ impl<S: Stream> Connection<S> {
         self.session.replies == Replies::On
             && self.session.authenticated
             && self.session.transactions.open.is_none()
+            && !self.worker.hub.is_loading()
             && !self.worker.hub.pause.is_on()
             && !self.worker.hub.monitors.are_there()
             && !self.worker.core.borrow().timing.times_fast()
@@ -108,7 +109,7 @@ impl<S: Stream> Connection<S> {
         let (entry, flags) = (ready.entry, ready.entry.command.flags);
         // Who must first say who he is, to end the pause, is let do so; who watches is not held, as in Redis.
         let is_free = entry.before_auth || flags.has(Flags::NEVER_HELD) || self.monitor.is_some();
-        if is_free || may_run(entry, &self.session).is_err() {
+        if is_free || may_run(entry, &self.session, false).is_err() {
             return;
         }
         let is_exec = matches!(entry.command.handler, Handler::Transaction(Control::Exec));
@@ -198,7 +199,9 @@ impl<S: Stream> Connection<S> {
     /// Shows the commands of a batch, which is about to run, to those who watch.
     #[cold]
     pub(super) fn show(&self, buffer: &[u8], batch: &Batch) {
-        let runs = |item: &&Item| item.ready().is_some_and(|ready| may_run(ready.entry, &self.session).is_ok());
+        let runs = |item: &&Item| {
+            item.ready().is_some_and(|ready| may_run(ready.entry, &self.session, self.worker.hub.is_loading()).is_ok())
+        };
         let shown = batch.items.iter().filter(runs).filter(|item| item.ready().is_some_and(is_shown));
         if !self.worker.hub.monitors.take_lines() {
             let lost = self.worker.hub.monitors.lose(u64::try_from(shown.count()).unwrap_or(u64::MAX));

@@ -40,7 +40,7 @@ pub fn serve<C: Client + 'static>(config: Config, cpu: Option<usize>, client: C)
     let config = Config { cores: 1, ..config };
     let memory_max_bytes = config.memory_max_bytes;
     let eviction = config.eviction;
-    let hub = Arc::new(assemble(config, 1, 0).map_err(StartError::Random)?);
+    let hub = Arc::new(assemble(config, 1, 0)?);
     let hash_seed = random().map_err(StartError::Random)?;
     let [random_seed, ..] = random().map_err(StartError::Random)?;
     let store = StoreConfig { hash_seed, core: 0, cores: 1, memory_max_bytes, eviction, random_seed };
