@@ -7,11 +7,15 @@
 //! ```text
 //! record.rs     one key and what it holds <-> bytes
 //! transfer.rs   a store -> records -> a store
+//! part.rs       the frame of all that follows
 //! snapshot.rs   records <-> a file
+//! flow.rs       a store's changes and a copy of it <-> what a replica is told
 //! ```
 //!
 //! **Invariant:** bytes from outside make nothing panic, and nothing is allocated by a length that was only declared.
 
+pub mod flow;
+mod part;
 mod record;
 pub mod snapshot;
 mod transfer;

@@ -5,8 +5,7 @@
 //! idea: parts with a length and a checksum each, numbered, and a last part that says how many came before it.
 //!
 //! ```text
-//! file   magic (8 bytes) | version (8 bits) | part ...
-//! part   kind (8) | number (32) | length (32) | body | CRC-32 of all before it in the part
+//! file   magic (8 bytes) | version (8 bits) | part (part.rs) ...
 //!   1    records  count (64 bits), then records (record.rs)
 //!   2    end      records of all parts (64), timeline (64), wall clock (64); the last part, after which nothing comes
 //! ```
@@ -15,8 +14,8 @@
 //! cores reads them. A record is as it was at some moment while the snapshot was written: later than its begin, which
 //! is what it vouches for.
 
-use bytes::{Buf, BufMut};
-use crc32fast::Hasher;
+use crate::part::{self, CHECKSUM_BYTES, HEAD_BYTES, Head};
+use bytes::Buf;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use tollgate_limits::Micros;
 
@@ -27,8 +26,6 @@ pub const SNAPSHOT_VERSION: u8 = crate::VERSION;
 
 const RECORDS: u8 = 1;
 const END: u8 = 2;
-const PART_HEAD_BYTES: usize = 9;
-const CHECKSUM_BYTES: usize = 4;
 const END_BODY_BYTES: usize = 24;
 /// How much is read at once of what a part says it holds.
 const READ_BYTES: usize = 64 * 1024;
@@ -108,16 +105,8 @@ impl<W: Write> Writer<W> {
     }
 
     fn part(&mut self, kind: u8, body: &[&[u8]]) -> io::Result<()> {
-        let length = body.iter().map(|piece| piece.len()).sum::<usize>();
-        let length = u32::try_from(length).map_err(|_| io::Error::other("a part above 4 GiB"))?;
         self.part.clear();
-        self.part.put_u8(kind);
-        self.part.put_u32_le(self.parts);
-        self.part.put_u32_le(length);
-        body.iter().for_each(|piece| self.part.put_slice(piece));
-        let mut hasher = Hasher::new();
-        hasher.update(&self.part);
-        self.part.put_u32_le(hasher.finalize());
+        part::write(&mut self.part, kind, self.parts, body).ok_or_else(|| io::Error::other("a part above 4 GiB"))?;
         self.parts = self.parts.checked_add(1).ok_or_else(|| io::Error::other("more than 2^32 parts"))?;
         self.out.write_all(&self.part)
     }
@@ -165,24 +154,20 @@ impl<R: Read> Reader<R> {
         let number = self.parts;
         let cut_off = |error: Option<Unreadable>| error.unwrap_or(Unreadable::CutOff(number));
         let damaged = |why| Unreadable::Damaged(number, why);
-        let mut head = [0; PART_HEAD_BYTES];
-        read_whole(&mut self.input, &mut head).map_err(cut_off)?;
-        let mut fields = head.as_slice();
-        let (kind, said_number, length) = (fields.get_u8(), fields.get_u32_le(), fields.get_u32_le());
-        read_bounded(&mut self.input, usize::try_from(length).unwrap_or(usize::MAX), body).map_err(cut_off)?;
+        let mut head_bytes = [0; HEAD_BYTES];
+        read_whole(&mut self.input, &mut head_bytes).map_err(cut_off)?;
+        let head = Head::read(&head_bytes);
+        read_bounded(&mut self.input, head.length, body).map_err(cut_off)?;
         let mut checksum = [0; CHECKSUM_BYTES];
         read_whole(&mut self.input, &mut checksum).map_err(cut_off)?;
-        let mut hasher = Hasher::new();
-        hasher.update(&head);
-        hasher.update(body);
-        if hasher.finalize() != u32::from_le_bytes(checksum) {
+        if part::checksum(&[&head_bytes, body]) != u32::from_le_bytes(checksum) {
             return Err(damaged("its checksum is another"));
         }
-        if said_number != number {
+        if head.number != number {
             return Err(damaged("it has another part's number"));
         }
         self.parts = number.checked_add(1).ok_or(damaged("there are too many"))?;
-        match kind {
+        match head.kind {
             RECORDS => {
                 let count = body.as_slice().try_get_u64_le().map_err(|_| damaged("it is too short"))?;
                 body.drain(..size_of::<u64>());
@@ -213,18 +198,16 @@ impl<R: Read> Reader<R> {
 pub fn stamp_of<R: Read + Seek>(input: &mut R) -> Result<Stamp, Unreadable> {
     input.rewind()?;
     Reader::new(&mut *input)?;
-    let end_bytes = PART_HEAD_BYTES + END_BODY_BYTES + CHECKSUM_BYTES;
+    let end_bytes = HEAD_BYTES + END_BODY_BYTES + CHECKSUM_BYTES;
     let bytes = input.seek(SeekFrom::End(0))?;
     let cut_off = || Unreadable::CutOff(0);
     let from = bytes.checked_sub(u64::try_from(end_bytes).unwrap_or(u64::MAX)).ok_or_else(cut_off)?;
     input.seek(SeekFrom::Start(from))?;
-    let mut end = [0; PART_HEAD_BYTES + END_BODY_BYTES + CHECKSUM_BYTES];
+    let mut end = [0; HEAD_BYTES + END_BODY_BYTES + CHECKSUM_BYTES];
     input.read_exact(&mut end)?;
-    let (part, checksum) = end.split_at(PART_HEAD_BYTES + END_BODY_BYTES);
-    let mut hasher = Hasher::new();
-    hasher.update(part);
-    let is_end = part.first() == Some(&END) && hasher.finalize().to_le_bytes() == checksum;
-    let (_, stamp) = part.get(PART_HEAD_BYTES..).and_then(read_end).filter(|_| is_end).ok_or_else(not_at_end)?;
+    let (part, checksum) = end.split_at(HEAD_BYTES + END_BODY_BYTES);
+    let is_end = part.first() == Some(&END) && part::checksum(&[part]).to_le_bytes() == checksum;
+    let (_, stamp) = part.get(HEAD_BYTES..).and_then(read_end).filter(|_| is_end).ok_or_else(not_at_end)?;
     input.rewind()?;
     Ok(stamp)
 }

@@ -37,6 +37,18 @@ impl Export {
         }
         records
     }
+
+    /// As [`Export::step`], and has the changes of those keys told from here on. Only right after changes were taken.
+    pub(crate) fn step_and_track(&mut self, store: &mut Store, count: usize, now: Micros, out: &mut Vec<u8>) {
+        let Some(cursor) = self.cursor else { return };
+        // What has expired is no record to any call, and none makes it one again.
+        let mut met = Vec::new();
+        self.cursor = store.scan(cursor, count, now, &mut |id, key| {
+            write(out, key, Some(store.holding(id)));
+            met.push(id);
+        });
+        met.into_iter().for_each(|id| store.copied(id));
+    }
 }
 
 /// Why records did not all come into a store.

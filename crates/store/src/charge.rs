@@ -131,7 +131,7 @@ impl Records {
             spell.number = u64::from(number);
         }
         let decision = charge_slide(state, spell.limit, spell.window, spell.ask.cost, now)?;
-        *header_word = header.dirty().0;
+        *header_word = Records::written(&mut self.changes, id, header).0;
         Some(decision)
     }
 
@@ -168,7 +168,7 @@ impl Records {
             Change::Bucket(_, bucket) => bucket.pack()?,
             Change::Remove | Change::Log(..) => return None,
         };
-        *header_word = header.dirty().0;
+        *header_word = Records::written(&mut self.changes, id, header).0;
         Some((outcome.decision, true))
     }
 }

@@ -38,6 +38,10 @@ impl Store {
         let Some(copy) = self.records.slab.copy_elsewhere(id) else { return false };
         slot.index.replace(at.hash, id, copy, &mut self.tables);
         self.records.slab.free(id);
+        // It may stand on the list of changes by its old number.
+        if self.records.changes.is_on() && self.records.header(copy).is_dirty() {
+            self.records.changes.note(copy);
+        }
         if need.kept == Some(id) {
             need.kept = Some(copy);
         }

@@ -10,6 +10,7 @@
 //!
 //! store.rs   find, limit, apply, insert, remove          room.rs   the memory bound and eviction
 //! charge.rs  one call on one limit in one pass           need.rs   what a change adds    gather.rs  whole pages back
+//! changes.rs what a copy elsewhere must be told
 //! values.rs  plain values in records or bodies             content.rs, watch.rs   what a key holds, whether it changed
 //! sweep.rs   expiry by a cursor, flush (grave.rs), soonest.rs   scan.rs   SCAN, KEYS      saved.rs   exact undo
 //! ```
@@ -18,6 +19,7 @@
 
 mod arena;
 mod body;
+mod changes;
 mod charge;
 mod content;
 mod gather;
@@ -49,6 +51,7 @@ mod values;
 mod watch;
 mod wide;
 
+pub use changes::{KeyChange, TooManyChanges};
 pub use charge::{ChargeError, Charged, Sighting, Spell};
 pub use content::{Content, Holding};
 pub use locate::{Hasher, Located};

@@ -2,6 +2,7 @@
 
 use crate::arena::Arena;
 use crate::body::Body;
+use crate::changes::Changes;
 use crate::index::Entries;
 use crate::key_words;
 use crate::locate::Hasher;
@@ -72,12 +73,13 @@ pub(crate) struct Records {
     /// Values without an expiry. Whoever writes a value or its expiry word keeps it.
     pub lasting: u64,
     pub hasher: Hasher,
+    pub changes: Changes,
 }
 
 impl Records {
     pub fn new(hasher: Hasher) -> Records {
         let (slab, policies, bodies) = (Slab::new(), Policies::new(hasher.clone()), Arena::new());
-        Records { slab, policies, bodies, body_heap_bytes: 0, lasting: 0, hasher }
+        Records { slab, policies, bodies, body_heap_bytes: 0, lasting: 0, hasher, changes: Changes::default() }
     }
 
     #[inline]
@@ -166,6 +168,9 @@ impl Records {
         if matches!(kind, KIND_INTEGER | KIND_BYTES) {
             self.lasting += u64::from(self.value_lasts(id));
         }
+        if self.changes.is_on() {
+            self.changes.note(id);
+        }
         Some(id)
     }
 
@@ -196,7 +201,7 @@ impl Records {
         if header.kind() != kind {
             return false;
         }
-        region[offset] = header.dirty().0;
+        region[offset] = Records::written(&mut self.changes, id, header).0;
         region[offset + 1] = words[0];
         region[offset + 2] = words[1];
         true
@@ -209,7 +214,7 @@ impl Records {
         if header.kind() != kind {
             return false;
         }
-        region[offset] = header.dirty().0;
+        region[offset] = Records::written(&mut self.changes, id, header).0;
         region[offset + 1..offset + 5].copy_from_slice(&words);
         true
     }
@@ -221,7 +226,7 @@ impl Records {
         if header.kind() != KIND_LOG {
             return false;
         }
-        region[offset] = header.dirty().0;
+        region[offset] = Records::written(&mut self.changes, id, header).0;
         let Body::Log(log) = self.bodies.get_mut(region[offset + 1] as u32) else { return false };
         let before = log.heap_bytes() as u64;
         log.apply(change);
@@ -254,6 +259,10 @@ impl Records {
 
     /// Frees a record. No index may name it any more.
     pub fn free(&mut self, id: u32) {
+        if self.header(id).is_dirty() {
+            // Its last change may have been what ended it, and was not told yet.
+            self.note_removed(id);
+        }
         let (region, offset) = self.slab.words(id);
         let header = Header(region[offset]);
         if matches!(header.kind(), KIND_LOG | KIND_BYTES) {

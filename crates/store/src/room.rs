@@ -386,6 +386,7 @@ impl Store {
     fn evict(&mut self, candidate: &Candidate) {
         let at = self.locate_record(candidate.id);
         // Records of a flushed slot are in no index any more and are freed with it.
+        self.records.note_removed(candidate.id);
         if self.drop_record(at, candidate.id) {
             self.touch(at);
             self.removals.note(at);

@@ -275,6 +275,13 @@ impl Slab {
         words[offset] & KIND_MASK != 0
     }
 
+    /// Whether `id`, which may be any number, names a block in use.
+    pub fn names_a_record(&self, id: u32) -> bool {
+        let offset = id as usize % PAGE_WORDS;
+        let shape = self.shape(page_of(id) as u32);
+        shape.is_some_and(|shape| offset < shape.fresh && offset.is_multiple_of(shape.stride)) && self.is_live(id)
+    }
+
     /// Page numbers that were ever used: 0 to this, exclusive.
     pub fn page_count(&self) -> u32 {
         self.headers.len() as u32

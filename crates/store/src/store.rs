@@ -333,6 +333,7 @@ impl Store {
 
     /// Removes a record.
     pub fn remove(&mut self, at: Located, id: RecordId) {
+        self.records.note_removed(id.0);
         if self.drop_record(at, id.0) {
             self.stats.removed += 1;
             self.removals.note(at);
@@ -389,15 +390,9 @@ impl Store {
         self.records.slab.block_words(id.0) * 8 + share as usize + body
     }
 
-    /// Whether the record was made or changed since [`Store::clear_dirty`].
+    /// Whether the record was made or changed since [`Store::copied`].
     pub fn is_dirty(&self, id: RecordId) -> bool {
         self.records.header(id.0).is_dirty()
-    }
-
-    /// Marks the record as copied.
-    pub fn clear_dirty(&mut self, id: RecordId) {
-        let header = self.records.header(id.0).clean();
-        self.records.set_header(id.0, header);
     }
 
     /// Keys held (DBSIZE). Those that have expired and were not met yet are among them.

@@ -131,6 +131,7 @@ impl Store {
         self.changes += 1;
         records.lasting = 0;
         self.removals.note_all();
+        records.changes.note_cleared();
         self.stats.removed += keys;
         self.meter.end(begun);
         keys
@@ -147,6 +148,7 @@ impl Store {
             self.changes += 1;
             self.stats.removed += keys;
             self.removals.note_all();
+            self.records.changes.overflow();
         }
         keys
     }

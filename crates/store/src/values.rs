@@ -110,7 +110,7 @@ impl Store {
         if header.kind() != KIND_INTEGER {
             return false;
         }
-        region[offset] = header.dirty().0;
+        region[offset] = Records::written(&mut self.records.changes, id.0, header).0;
         region[offset + 1] = number.cast_unsigned();
         self.touch(at);
         true
@@ -123,7 +123,7 @@ impl Store {
         if !matches!(header.kind(), KIND_INTEGER | KIND_BYTES) {
             return false;
         }
-        region[offset] = header.dirty().0;
+        region[offset] = Records::written(&mut self.records.changes, id.0, header).0;
         self.records.set_expiry_word(id.0, expiry_word(expires_at));
         self.touch(at);
         true
@@ -198,6 +198,7 @@ impl Records {
             Value::Integer(_) => KIND_INTEGER,
             Value::Bytes(_) => KIND_BYTES,
         };
+        let header = Records::written(&mut self.changes, id, header);
         let (region, offset) = self.slab.words_mut(id);
         region[offset] = header.with_kind(kind).0;
         region[offset + 1] = word;

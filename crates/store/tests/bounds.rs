@@ -250,7 +250,7 @@ fn changes_that_write_nothing() {
     }
     let id = quiet.insert(at, b"key", &asked, &Change::Slide(Under::Asked, slide), NOW).unwrap().unwrap();
     let version = quiet.slot_version(at.slot);
-    quiet.clear_dirty(id);
+    quiet.copied(id);
     assert_eq!(quiet.apply(at, id, &policy(99, 5_000_000), &Change::Keep), Some(id));
     assert_eq!((quiet.slot_version(at.slot), quiet.is_dirty(id)), (version, false));
     assert_eq!(quiet.apply(at, id, &policy(99, 5_000_000), &Change::Slide(Under::Stored, slide)), Some(id));

@@ -361,8 +361,8 @@ proptest! {
                 prop_assert!(quick.is_same(quick_id, &slow.save(slow_id).unwrap()));
                 prop_assert_eq!(quick.is_dirty(quick_id), slow.is_dirty(slow_id));
                 if call.micros_before % 2 == 0 {
-                    quick.clear_dirty(quick_id);
-                    slow.clear_dirty(slow_id);
+                    quick.copied(quick_id);
+                    slow.copied(slow_id);
                 }
             }
             prop_assert_eq!(quick.stats(), slow.stats());

@@ -1,0 +1,193 @@
+//! Changes: a copy that is told them holds what the store holds.
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use tollgate_limits::{Ask, Micros, Mode, Policy, Rate, Window};
+use tollgate_store::{Content, Eviction, KeyChange, RecordId, Store, StoreConfig, Value};
+
+const NOW: Micros = 1_577_836_800_000_000;
+
+fn store(memory_max_bytes: u64) -> Store {
+    let mut store = Store::new(StoreConfig {
+        hash_seed: [1, 2, 3, 4],
+        core: 0,
+        cores: 1,
+        memory_max_bytes,
+        eviction: Eviction::EvictLeast,
+        random_seed: 1,
+    });
+    store.set_split_load(5);
+    store
+}
+
+type Held = BTreeMap<Vec<u8>, Content>;
+
+/// Every record that has not expired.
+fn held(store: &Store, now: Micros) -> Held {
+    let mut held = Held::new();
+    let _ = store.for_each(now, &mut |id, key| {
+        held.insert(key.to_vec(), store.content(id));
+        std::ops::ControlFlow::Continue(())
+    });
+    held
+}
+
+/// A copy in the making: a walk that goes on after each taking of changes.
+struct Copy {
+    held: Held,
+    cursor: Option<u32>,
+    told: usize,
+}
+
+impl Copy {
+    fn of(store: &mut Store) -> Copy {
+        store.track_changes(true);
+        Copy { held: Held::new(), cursor: store.first_cursor(), told: 0 }
+    }
+
+    fn take(&mut self, store: &mut Store, now: Micros) {
+        let held = &mut self.held;
+        let mut told = 0;
+        store
+            .take_changes(now, &mut |change| {
+                told += 1;
+                match change {
+                    KeyChange::Clear => held.clear(),
+                    KeyChange::Gone(key) => drop(held.remove(key)),
+                    KeyChange::Holds(key, holding) => drop(held.insert(key.to_vec(), Content::of(holding))),
+                }
+            })
+            .unwrap();
+        self.told += told;
+    }
+
+    fn step(&mut self, store: &mut Store, now: Micros) {
+        self.take(store, now);
+        let Some(cursor) = self.cursor else { return };
+        let mut met: Vec<RecordId> = Vec::new();
+        let held = &mut self.held;
+        self.cursor = store.scan(cursor, 3, now, &mut |id, key| {
+            held.insert(key.to_vec(), store.content(id));
+            met.push(id);
+        });
+        met.into_iter().for_each(|id| store.copied(id));
+    }
+}
+
+fn policy(choice: u8) -> Policy {
+    let (window, rate) = (Window::new(50_000_000).unwrap(), Rate::new(7, 3_000_000).unwrap());
+    match choice % 5 {
+        0 => Policy::Slide { limit: 1_000, window },
+        1 => Policy::Fixed { limit: 1_000, window },
+        2 => Policy::Log { limit: 1_000, window },
+        3 => Policy::Token { capacity: 1_000_000_000_000, rate },
+        _ => Policy::Leak { capacity: 1_000, rate },
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Whatever is done to a store, in whatever order with the walk of the copy.
+    #[test]
+    fn a_copy_holds_what_the_store_holds(
+        steps in prop::collection::vec((0u8..40, any::<u8>(), 0u64..3_000_000), 1..400),
+        is_bounded: bool,
+    ) {
+        let mut store = store(if is_bounded { 400_000 } else { 0 });
+        let mut copy: Option<Copy> = None;
+        let mut now = NOW;
+        for (step, choice, pause) in steps {
+            now += pause;
+            let key = format!("key:{}", choice % 60);
+            let key = key.as_bytes();
+            let at = store.hasher().locate(key);
+            let found = store.find(at, key, now);
+            match (step, found) {
+                (0..15, _) => {
+                    let ask = Ask { policy: policy(step), cost: 1 + pause * u64::from(step > 10), mode: Mode::Charge };
+                    let _ = store.charge(at, key, &ask, now);
+                }
+                (15..18, Some(id)) => store.remove(at, id),
+                (18..22, found) if found.is_none_or(|id| store.value(id).is_some()) => {
+                    let text = "x".repeat(usize::from(choice) * usize::from(step % 2));
+                    let expires_at = (step == 20).then_some(now + 2_000_000);
+                    let _ = store.put_value(at, key, found, Value::of(text.as_bytes()), expires_at, now);
+                }
+                (22, Some(id)) => drop(store.set_expiry(at, id, Some(now + 1_000_000))),
+                (23, Some(id)) => drop(store.set_integer(at, id, 5)),
+                (24, Some(id)) => {
+                    let content = store.content(id);
+                    let _ = store.put_content(at, key, Some(id), &content, true, now);
+                }
+                (25, Some(id)) => {
+                    let saved = store.save(id);
+                    if saved.is_some() {
+                        store.restore(at, key, Some(id), saved.as_ref());
+                    }
+                }
+                (26..30, _) => drop(store.sweep(now, 40)),
+                (30, _) if choice < 8 => drop(store.flush()),
+                (31, _) => copy = Some(Copy::of(&mut store)),
+                (32.., _) => if let Some(copy) = &mut copy {
+                    copy.step(&mut store, now);
+                },
+                _ => {}
+            }
+        }
+        let mut copy = copy.unwrap_or_else(|| Copy::of(&mut store));
+        while copy.cursor.is_some() {
+            copy.step(&mut store, now);
+        }
+        copy.take(&mut store, now);
+        // What has expired the copy finds by itself.
+        let mut second = self::store(0);
+        for (key, content) in &copy.held {
+            let at = second.hasher().locate(key);
+            second.put_content(at, key, None, content, true, now).unwrap();
+        }
+        prop_assert_eq!(held(&second, now), held(&store, now));
+    }
+}
+
+#[test]
+fn a_hot_key_is_told_once_and_an_untold_store_keeps_no_list() {
+    let mut store = store(0);
+    let ask = Ask { policy: policy(0), cost: 0, mode: Mode::Charge };
+    let ask = Ask { cost: 1, ..ask };
+    let at = store.hasher().locate(b"hot");
+    let mut copy = Copy::of(&mut store);
+    for _ in 0..4 {
+        for _ in 0..100 {
+            store.charge(at, b"hot", &ask, NOW).unwrap();
+        }
+        copy.step(&mut store, NOW);
+    }
+    assert_eq!(copy.told, 4);
+    store.track_changes(false);
+    for _ in 0..100 {
+        store.charge(at, b"hot", &ask, NOW).unwrap();
+    }
+    let mut told = 0;
+    store.take_changes(NOW, &mut |_| told += 1).unwrap();
+    assert_eq!(told, 0);
+}
+
+#[test]
+fn too_many_changes_are_said_to_be_and_take_no_memory() {
+    let mut store = store(0);
+    store.track_changes(true);
+    for number in 0..600_000u64 {
+        let key = format!("key:{number}:{}", "k".repeat(20));
+        let at = store.hasher().locate(key.as_bytes());
+        let id = store.put_value(at, key.as_bytes(), None, Value::Integer(1), None, NOW).unwrap();
+        store.remove(at, id);
+    }
+    assert!(store.take_changes(NOW, &mut |_| panic!("none are shown")).is_err());
+    // From there on they are kept again.
+    let at = store.hasher().locate(b"k");
+    store.put_value(at, b"k", None, Value::Integer(1), None, NOW).unwrap();
+    let mut told = 0;
+    store.take_changes(NOW, &mut |_| told += 1).unwrap();
+    assert_eq!(told, 1);
+}
