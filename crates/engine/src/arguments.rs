@@ -137,6 +137,12 @@ pub const USER_CALL: &[Argument] = &[
 ];
 /// REPLICAOF and SLAVEOF.
 pub const PRIMARY: &[Argument] = &[plain("host", ArgumentKind::Text), plain("port", ArgumentKind::Integer)];
+/// RL.FLOW.
+pub const FLOW: &[Argument] = &[
+    plain("version", ArgumentKind::Integer),
+    plain("core", ArgumentKind::Integer),
+    plain("port", ArgumentKind::Integer),
+];
 /// BGSAVE.
 pub const SCHEDULE: &[Argument] = &[optional(word("SCHEDULE", "schedule"))];
 /// WAIT.

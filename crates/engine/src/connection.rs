@@ -176,7 +176,8 @@ pub fn hello(core: &mut Core, session: &mut Session, call: &Call<'_>, reply: &mu
     reply.integer(if protocol == Protocol::Resp3 { 3 } else { 2 });
     reply.bulk_str("id");
     reply.integer(integer(session.client.id));
-    for (field, value) in [("mode", "standalone"), ("role", "master")] {
+    let role = if core.settings.shared.is_replica() { "replica" } else { "master" };
+    for (field, value) in [("mode", "standalone"), ("role", role)] {
         reply.bulk_str(field);
         reply.bulk_str(value);
     }

@@ -7,6 +7,7 @@ use crate::keys::parse_cursor;
 use crate::registry::{Entry, Found, Registry, registry};
 use crate::route::{cursor_slot, owner};
 use crate::session::Session;
+use crate::shared::Standing;
 use crate::steps::Places;
 use crate::transaction::{ABORTED_BECAUSE, Control};
 use tollgate_resp::{Args, printable};
@@ -184,8 +185,8 @@ impl Dispatcher {
 
     /// Whether a command may be refused by its name alone, while its arguments are still to come: the text if so. (An
     /// unknown command is not: its answer shows the arguments.)
-    pub fn refuse_early(&self, name: &[u8], session: &Session, is_loading: bool) -> Option<&'static str> {
-        self.registry.find_name(name).and_then(|entry| may_run(entry, session, is_loading).err())
+    pub fn refuse_early(&self, name: &[u8], session: &Session, standing: Standing) -> Option<&'static str> {
+        self.registry.find_name(name).and_then(|entry| may_run(entry, session, standing).err())
     }
 
     fn unknown(&self, args: Args<'_>) -> String {
@@ -216,16 +217,22 @@ const ECHO_BYTES_MAX: usize = 128;
 /// The answer to what needs keys before all that were kept are there, in Redis's words but for the name.
 pub const LOADING: &str = "LOADING Tollgate is loading the dataset in memory";
 
-/// Whether this session may run the command; `is_loading`: not all that was kept is there yet.
+/// The answer of a replica to what may change keys.
+pub const READONLY: &str = "READONLY You can't write against a read only replica.";
+
+/// Whether this session may run the command; `standing`: what keeps the process from it.
 ///
 /// # Errors
 /// The text of the error reply.
 #[inline]
-pub fn may_run(entry: &Entry, session: &Session, is_loading: bool) -> Result<(), &'static str> {
+pub fn may_run(entry: &Entry, session: &Session, standing: Standing) -> Result<(), &'static str> {
     if !session.authenticated && !entry.before_auth {
         return Err(NOAUTH);
     }
-    if is_loading && !entry.command.flags.has(Flags::LOADING) { Err(LOADING) } else { Ok(()) }
+    if standing.is_loading && !entry.command.flags.has(Flags::LOADING) {
+        return Err(LOADING);
+    }
+    if standing.is_replica && entry.command.flags.has(Flags::WRITE) { Err(READONLY) } else { Ok(()) }
 }
 
 fn wrong_number(entry: &Entry) -> String {

@@ -16,6 +16,13 @@ pub enum Effect {
         /// Whether what it holds is to be written first; `None`: if it can be.
         saves: Option<bool>,
     },
+    /// Tell this connection what a core holds, from now on and nothing else; it is a replica that serves on this port.
+    Flow {
+        /// The core.
+        core: u16,
+        /// The replica's port.
+        port: u16,
+    },
     /// Answer this connection once the snapshot of this number is written.
     AwaitSnapshot(u64),
     /// Let this client's connection look at its state: it was killed.

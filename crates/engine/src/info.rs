@@ -4,7 +4,7 @@ use crate::call::Call;
 use crate::core::Core;
 use crate::counters::{ALGORITHMS, Counter, Counters, ERROR_CODES, Merged};
 use crate::session::Session;
-use crate::settings::{REDIS_VERSION, TOLLGATE_VERSION};
+use crate::settings::{FollowingState, REDIS_VERSION, TOLLGATE_VERSION};
 use std::fmt::Write;
 use tollgate_resp::Reply;
 
@@ -169,8 +169,29 @@ fn stats(text: &mut String, core: &Core, _call: &Call<'_>) {
 }
 
 fn replication(text: &mut String, core: &Core, _call: &Call<'_>) {
-    line(text, "role", "master");
-    line(text, "connected_slaves", 0);
+    let process = &core.settings.process;
+    match process.following() {
+        None => line(text, "role", "master"),
+        Some(following) => {
+            let is_up = following.state == FollowingState::Connected;
+            line(text, "role", "slave");
+            line(text, "master_host", &following.host);
+            line(text, "master_port", following.port);
+            line(text, "master_link_status", if is_up { "up" } else { "down" });
+            let silent = following.silent_seconds.map_or("-1".to_owned(), |seconds| seconds.to_string());
+            line(text, "master_last_io_seconds_ago", silent);
+            line(text, "master_sync_in_progress", u8::from(following.state == FollowingState::Sync));
+            line(text, "slave_read_only", 1);
+            line(text, "master_link_down_reason", following.why_down);
+        }
+    }
+    let replicas = process.replicas();
+    line(text, "connected_slaves", replicas.len());
+    for (number, replica) in replicas.iter().enumerate() {
+        let state = if replica.is_online { "online" } else { "sync" };
+        let value = format_args!("ip={},port={},state={state},offset=0,lag=0", replica.host, replica.port);
+        line(text, &format!("slave{number}"), value);
+    }
     line(text, "master_failover_state", "no-failover");
     line(text, "master_replid", &core.settings.run_id);
     line(text, "master_replid2", "0".repeat(40));

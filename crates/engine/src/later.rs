@@ -1,4 +1,4 @@
-//! Commands of replication and clusters, none of which this version has: each says so, and none pretends.
+//! Commands that this version does not have: each says so, and none pretends.
 
 use crate::call::Call;
 use crate::core::Core;
@@ -6,26 +6,18 @@ use crate::session::Session;
 use tollgate_resp::Reply;
 
 const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
-const NO_REPLICATION: &str = "needs replication, which this version does not have";
+const NO_WAIT: &str = "is not there yet: replicas are told, and nothing waits for them";
 
 /// READONLY, READWRITE and ASKING, in the words that redis-cli looks for.
 pub fn cluster_only(_core: &mut Core, _session: &mut Session, _call: &Call<'_>, reply: &mut Reply<'_>) {
     reply.error(NO_CLUSTER);
 }
 
-/// REPLICAOF, SLAVEOF, WAIT.
-pub fn replication(_core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
-    reply.error(&format!("ERR {} {NO_REPLICATION}", name(call)));
+/// WAIT.
+pub fn wait(_core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
+    reply.error(&format!("ERR {} {NO_WAIT}", name(call)));
 }
 
 fn name(call: &Call<'_>) -> String {
     call.text(0).to_ascii_uppercase()
-}
-
-/// ROLE: a primary without replicas.
-pub fn role(_core: &mut Core, _session: &mut Session, _call: &Call<'_>, reply: &mut Reply<'_>) {
-    reply.array(3);
-    reply.bulk_str("master");
-    reply.integer(0);
-    reply.array(0);
 }

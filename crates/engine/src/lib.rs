@@ -54,6 +54,7 @@ pub mod policy_memo;
 mod random_key;
 pub mod redact;
 pub mod registry;
+pub mod replication;
 pub mod route;
 mod server_commands;
 pub mod session;

@@ -53,6 +53,46 @@ pub struct Persistence {
     pub snapshots: u64,
 }
 
+/// A replica of this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaSeen {
+    /// Its address.
+    pub host: String,
+    /// The port on which it serves clients.
+    pub port: u16,
+    /// Whether it holds all that this process holds, but for what is on its way.
+    pub is_online: bool,
+}
+
+/// How far a replica is with its primary, in the order of ROLE's words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FollowingState {
+    /// It will try again.
+    #[default]
+    Connect,
+    /// It tries.
+    Connecting,
+    /// It is told what the primary holds.
+    Sync,
+    /// It holds all of it, and hears of each change.
+    Connected,
+}
+
+/// Whom this process follows, and how that goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Following {
+    /// Where the primary serves clients.
+    pub host: String,
+    /// See `host`.
+    pub port: u16,
+    /// How far it is.
+    pub state: FollowingState,
+    /// For how long nothing was heard, in seconds; `None`: nothing was, so far.
+    pub silent_seconds: Option<u64>,
+    /// Why the primary is not followed; empty while it is.
+    pub why_down: String,
+}
+
 /// Facts about the process that only the operating system knows. The shell asks it; the engine only shows the answers.
 pub trait Process: Send + Sync {
     /// Resident memory in bytes.
@@ -88,6 +128,21 @@ pub trait Process: Send + Sync {
     /// What is known of snapshots.
     fn persistence(&self) -> Persistence {
         Persistence::default()
+    }
+    /// Follows the primary at this host and port from now on, or nobody.
+    ///
+    /// # Errors
+    /// Why that cannot be.
+    fn follow(&self, _primary: Option<(String, u16)>) -> Result<(), String> {
+        Err("this process has no replication".to_owned())
+    }
+    /// Whom it follows. `None`: it is a primary.
+    fn following(&self) -> Option<Following> {
+        None
+    }
+    /// Who follows it.
+    fn replicas(&self) -> Vec<ReplicaSeen> {
+        Vec::new()
     }
     /// Brings the values that differ from those in the configuration file into it.
     ///

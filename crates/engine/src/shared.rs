@@ -4,7 +4,7 @@
 
 use crate::counters::{Counters, Merged};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Samples that a rate is the mean of: at a tick of 100 ms, those of the last 1.6 seconds, as in Redis.
 const SAMPLES: usize = 16;
@@ -20,6 +20,8 @@ pub struct Shared {
     output_bytes: Rate,
     /// Cores that have not loaded all that was kept.
     loading: AtomicUsize,
+    /// Whether this process follows another.
+    replica: AtomicBool,
 }
 
 /// How fast a counter goes up. Written by one core, read by all.
@@ -54,7 +56,33 @@ impl Rate {
     }
 }
 
+/// What keeps a process from running every command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Keys that were kept are still being loaded.
+    pub is_loading: bool,
+    /// It follows another, which alone may change keys.
+    pub is_replica: bool,
+}
+
 impl Shared {
+    /// What keeps this process from running every command.
+    #[inline]
+    pub fn standing(&self) -> Standing {
+        Standing { is_loading: self.is_loading(), is_replica: self.is_replica() }
+    }
+
+    /// Whether this process follows another.
+    #[inline]
+    pub fn is_replica(&self) -> bool {
+        self.replica.load(Ordering::Acquire)
+    }
+
+    /// Makes it a replica, or a primary.
+    pub fn set_replica(&self, is_replica: bool) {
+        self.replica.store(is_replica, Ordering::Release);
+    }
+
     /// Whether keys that were kept are still being loaded, so that nothing about keys may be answered.
     #[inline]
     pub fn is_loading(&self) -> bool {

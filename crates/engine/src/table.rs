@@ -6,7 +6,7 @@ use crate::transaction::Control;
 use crate::{
     acl, client_commands as clients, config_commands as config, connection, expiry, explain, increx, info, introspect,
     keys, latency, later, limit_commands as limits, memory_commands as memory, moving, numbers, object, persistence,
-    random_key, server_commands as server, set, several, slowlog, throttle, top_command, values,
+    random_key, replication, server_commands as server, set, several, slowlog, throttle, top_command, values,
 };
 
 const SINCE: &str = "0.1.0";
@@ -788,8 +788,8 @@ pub const COMMANDS: &[Command] = &[
         arity: 1,
         flags: Flags::FAST.with(ADMIN),
         categories: &["@admin", "@fast", "@dangerous"],
-        summary: "Primary or replica, and whose: here always a primary without replicas.",
-        handler: Handler::Session(later::role),
+        summary: "Primary or replica, and whose.",
+        handler: Handler::Session(replication::role),
         ..SERVER
     },
     Command { name: "readonly", summary: "Needs a cluster: an error that says so.", ..CLUSTER_ONLY },
@@ -798,17 +798,31 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "replicaof",
         arity: 3,
-        summary: "Comes with replication: until then an error that says so.",
+        flags: ADMIN.with(Flags::NO_MULTI),
+        route: Route::Process,
+        summary: "Follows a primary, whose keys replace those here; NO ONE: goes on as a primary.",
         arguments: args::PRIMARY,
-        handler: Handler::Session(later::replication),
+        handler: Handler::Session(replication::replicaof),
         ..ADMINISTRATION
     },
     Command {
         name: "slaveof",
         arity: 3,
-        summary: "Comes with replication: until then an error that says so.",
+        flags: ADMIN.with(Flags::NO_MULTI),
+        route: Route::Process,
+        summary: "The same as REPLICAOF.",
         arguments: args::PRIMARY,
-        handler: Handler::Session(later::replication),
+        handler: Handler::Session(replication::replicaof),
+        ..ADMINISTRATION
+    },
+    Command {
+        name: "rl.flow",
+        arity: 4,
+        flags: ADMIN.with(Flags::NO_MULTI),
+        route: Route::Process,
+        summary: "What a replica says to be told what a core holds and every change of it. Not for clients.",
+        arguments: args::FLOW,
+        handler: Handler::Session(replication::flow),
         ..ADMINISTRATION
     },
     Command {
@@ -817,9 +831,9 @@ pub const COMMANDS: &[Command] = &[
         flags: Flags::NONE,
         categories: &["@slow", "@connection"],
         group: "generic",
-        summary: "Comes with replication: until then an error that says so.",
+        summary: "Is not there yet: an error that says so.",
         arguments: args::WAIT,
-        handler: Handler::Session(later::replication),
+        handler: Handler::Session(later::wait),
         ..SERVER
     },
     Command {

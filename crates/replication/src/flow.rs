@@ -216,6 +216,31 @@ impl Outflow {
     }
 }
 
+/// What a replica says back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ack {
+    /// It has put all up to this flush.
+    pub number: u32,
+    /// And its copy is whole.
+    pub is_copied: bool,
+}
+
+impl Ack {
+    /// How long one is.
+    pub const BYTES: usize = 8;
+
+    /// One as it is sent.
+    pub fn bytes(self) -> [u8; Ack::BYTES] {
+        (u64::from(self.number) | u64::from(self.is_copied) << 32).to_le_bytes()
+    }
+
+    /// One that was sent.
+    pub fn read(bytes: [u8; Ack::BYTES]) -> Ack {
+        let word = u64::from_le_bytes(bytes);
+        Ack { number: u32::try_from(word & u64::from(u32::MAX)).unwrap_or(0), is_copied: word >> 32 & 1 == 1 }
+    }
+}
+
 /// Why a flow cannot be gone on with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {

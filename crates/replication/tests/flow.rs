@@ -168,7 +168,7 @@ proptest! {
             match step {
                 ..15 => world.call(step, choice, pause),
                 15 if choice < 4 => drop(world.store.flush()),
-                16 | 17 => if world.replicas.len() < 3 { world.join() },
+                16 | 17 if world.replicas.len() < 3 => world.join(),
                 18 if choice < 60 => world.leave(number),
                 19..26 => world.tick(1 + number % 9),
                 26.. => world.deliver(number, number * 7),

@@ -1,6 +1,7 @@
 //! From a listening socket to a served connection: who is let in, and on which core.
 
 use crate::connection::{Connection, Peer};
+use crate::flows;
 use crate::hub::Fresh;
 use crate::stream::Stream;
 use crate::worker::Worker;
@@ -120,6 +121,9 @@ pub fn spawn(worker: Rc<Worker>, fresh: Fresh) {
         Fresh::Tcp(stream, peer, local) => {
             TcpStream::from_std(stream).map(|stream| serve(&worker, stream, tcp_peer(peer, local)))
         }
+        Fresh::Flow(stream, follower) => TcpStream::from_std(stream).map(|stream| {
+            tokio::task::spawn_local(flows::serve(worker.clone(), stream, follower));
+        }),
         Fresh::Unix(stream) => {
             let peer = unix_peer(&worker);
             UnixStream::from_std(stream).map(|stream| serve(&worker, stream, peer))

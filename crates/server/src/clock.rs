@@ -21,7 +21,7 @@ const SECOND_MICROS: u64 = 1_000_000;
 pub struct Clock {
     /// This clock minus boot time: wall time minus boot time when the process started, or what keeps the timeline that
     /// a snapshot was written on.
-    offset_micros: u64,
+    offset_micros: AtomicU64,
     /// The time of a test clock; 0 if this is a real one.
     test_micros: AtomicU64,
     is_test: bool,
@@ -37,7 +37,7 @@ impl Clock {
         let (wall, boot) = (wall_micros(), boot_micros());
         let start = last.map_or(wall, |last| last.timeline.saturating_add(wall.saturating_sub(last.wall)));
         Clock {
-            offset_micros: start.saturating_sub(boot),
+            offset_micros: AtomicU64::new(start.saturating_sub(boot)),
             test_micros: AtomicU64::new(last.map_or(0, |last| last.timeline).max(TEST_CLOCK_START_MICROS)),
             is_test,
             seen_offset_micros: AtomicU64::new(wall.saturating_sub(boot)),
@@ -51,7 +51,7 @@ impl Clock {
         if self.is_test {
             return self.test_micros.load(Ordering::SeqCst);
         }
-        boot_micros().saturating_add(self.offset_micros)
+        boot_micros().saturating_add(self.offset_micros.load(Ordering::Relaxed))
     }
 
     /// The wall clock minus this clock, now: what steps and slewing of the wall clock came to since the start. 0 of
@@ -63,6 +63,20 @@ impl Clock {
         let (wall, own) = (wall_micros(), self.now());
         let size = i64::try_from(wall.abs_diff(own)).unwrap_or(i64::MAX);
         if wall >= own { size } else { -size }
+    }
+
+    /// Goes on from `time`, that of a primary which is followed, as it was when this arrived: never less than it leads
+    /// to. `is_new`: what is held here is replaced by what that one holds, so its time holds even if it is earlier.
+    pub fn follow(&self, time: Micros, is_new: bool) {
+        if self.is_test {
+            return self.set(time);
+        }
+        let offset = time.saturating_sub(boot_micros());
+        if is_new {
+            self.offset_micros.store(offset, Ordering::Relaxed);
+        } else {
+            self.offset_micros.fetch_max(offset, Ordering::Relaxed);
+        }
     }
 
     /// Moves a test clock, never backwards. A real one stays as it is.

@@ -18,6 +18,8 @@ use self::reading::Input;
 use crate::audit;
 use crate::batch::{BATCH_COMMANDS_MAX, Batch, Item, Stop};
 use crate::clock::boot_micros;
+use crate::flows::Follower;
+use crate::hub::Fresh;
 use crate::monitor::Monitor;
 use crate::outbox::{Marks, Outbox};
 use crate::spread;
@@ -26,6 +28,7 @@ use crate::turn;
 use crate::wire::Wire;
 use crate::worker::{Room, Worker};
 use std::cell::{Cell, RefCell};
+use std::net::TcpStream;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -88,6 +91,8 @@ pub struct Connection<S> {
     skipping: bool,
     /// The snapshot that a SAVE is to be answered after.
     awaited_snapshot: Option<u64>,
+    /// The core whose flow it asked for, and the port of the replica that it is.
+    flow: Option<(usize, u16)>,
     ending: Option<Ending>,
 }
 
@@ -142,6 +147,7 @@ impl<S: Stream> Connection<S> {
             silent: false,
             skipping: false,
             awaited_snapshot: None,
+            flow: None,
             ending: None,
         }
     }
@@ -189,6 +195,9 @@ impl<S: Stream> Connection<S> {
         self.worker.unregister(self.session.client.id);
         self.session.transactions = Transactions::default();
         self.tell_queued();
+        if let Some((core, port)) = self.flow {
+            return self.become_flow(core, port);
+        }
         if self.ending != Some(Ending::Linger) || self.wire.shut_down().await.is_err() {
             return;
         }
@@ -205,6 +214,17 @@ impl<S: Stream> Connection<S> {
             }
         })
         .await;
+    }
+
+    /// Hands the socket to the core whose flow was asked for.
+    fn become_flow(&self, core: usize, port: u16) {
+        let host = self.session.client.address.rsplit_once(':').map_or("", |(host, _)| host);
+        let follower = Follower { host: host.trim_matches(['[', ']']).to_owned(), port };
+        let stream = self.wire.stream().borrow().duplicate().map(TcpStream::from);
+        let handed = stream.map(|stream| self.worker.hub.hand_over(core, Fresh::Flow(stream, follower)));
+        if !matches!(handed, Ok(Ok(()))) {
+            tracing::warn!(core, "a replica cannot be told what this core holds; it will come again");
+        }
     }
 
     /// Runs everything that is whole in the buffer. Answers whether that was much, and where what is left begins.
@@ -251,7 +271,9 @@ impl<S: Stream> Connection<S> {
     /// A command that will be refused whatever its arguments are is refused by its name, and the rest of it is thrown
     /// away as it comes.
     fn refuse_early(&mut self, name: &[u8]) {
-        if let Some(text) = self.worker.dispatcher.refuse_early(name, &self.session, self.worker.hub.is_loading()) {
+        if let Some(text) =
+            self.worker.dispatcher.refuse_early(name, &self.session, self.worker.hub.settings.shared.standing())
+        {
             self.parser.discard();
             self.worker.core.borrow().counters.replied_error(text.as_bytes());
             Reply::new(&mut self.outbox.bytes, self.session.protocol).error(text);
@@ -344,7 +366,7 @@ impl<S: Stream> Connection<S> {
                 next += 1;
                 continue;
             };
-            if let Err(text) = may_run(ready.entry, &self.session, worker.hub.is_loading()) {
+            if let Err(text) = may_run(ready.entry, &self.session, worker.hub.settings.shared.standing()) {
                 core.counters.rejected(ready.entry.index, text);
                 Reply::new(&mut self.outbox.bytes, self.session.protocol).error(text);
                 next += 1;
@@ -472,6 +494,10 @@ impl<S: Stream> Connection<S> {
                 }
                 Effect::SetClock(micros) => self.worker.hub.clock.set(micros),
                 Effect::Shutdown { saves } => self.worker.hub.shut_down(saves != Some(false)),
+                Effect::Flow { core, port } => {
+                    self.flow = Some((usize::from(core), port));
+                    self.ending = Some(Ending::Cut);
+                }
                 Effect::AwaitSnapshot(number) => self.awaited_snapshot = Some(number),
                 Effect::Pause { milliseconds, all } => self.worker.hub.pause.begin(boot_micros(), milliseconds, all),
                 Effect::Unpause => self.worker.hub.pause.end(),

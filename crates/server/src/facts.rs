@@ -1,14 +1,16 @@
 //! What the operating system knows of this process, for INFO and /metrics.
 
 use crate::clock::boot_micros;
-use crate::config;
+use crate::config::{self, Config};
+use crate::flows::Replicas;
+use crate::following::{Following, Primary};
 use crate::hub::SharedClock;
 use crate::saving::Saving;
 use rustix::param::page_size;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tollgate_engine::settings::{NotStarted, Pace, Persistence, Process};
+use tollgate_engine::settings::{NotStarted, Pace, Persistence, Process, ReplicaSeen};
 use tollgate_engine::tunables::Tunables;
 
 /// The facts of this process.
@@ -18,6 +20,9 @@ pub struct Facts {
     clock: SharedClock,
     config_file: Option<PathBuf>,
     saving: Arc<Saving>,
+    following: Arc<Following>,
+    replicas: Arc<Replicas>,
+    cores: usize,
 }
 
 /// Kernel ticks a second of the times in /proc, fixed on Linux.
@@ -26,9 +31,16 @@ const TICKS_PER_SECOND: u64 = 100;
 const STAT_USER_FIELD: usize = 11;
 
 impl Facts {
-    /// Of a process that starts now, with this configuration file and these snapshots.
-    pub fn new(clock: SharedClock, config_file: Option<PathBuf>, saving: Arc<Saving>) -> Facts {
-        Facts { started_micros: boot_micros(), clock, config_file, saving }
+    /// Of a process that starts now.
+    pub fn new(
+        clock: SharedClock,
+        config: &Config,
+        saving: Arc<Saving>,
+        following: Arc<Following>,
+        replicas: Arc<Replicas>,
+    ) -> Facts {
+        let (config_file, cores) = (config.file.clone(), config.cores);
+        Facts { started_micros: boot_micros(), clock, config_file, saving, following, replicas, cores }
     }
 }
 
@@ -73,6 +85,18 @@ impl Process for Facts {
         let length = bytes.len();
         let filled = rustix::rand::getrandom(bytes, rustix::rand::GetRandomFlags::empty());
         filled.is_ok_and(|filled| filled == length)
+    }
+
+    fn follow(&self, primary: Option<(String, u16)>) -> Result<(), String> {
+        self.following.follow(primary.map(|(host, port)| Primary { host, port })).map_err(|error| error.to_string())
+    }
+
+    fn following(&self) -> Option<tollgate_engine::settings::Following> {
+        self.following.shown()
+    }
+
+    fn replicas(&self) -> Vec<ReplicaSeen> {
+        self.replicas.seen(self.cores)
     }
 
     fn start_snapshot(&self, pace: Pace) -> Result<u64, NotStarted> {

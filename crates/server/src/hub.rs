@@ -2,6 +2,8 @@
 
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::flows::{Follower, Replicas};
+use crate::following::Following;
 use crate::loading::NotLoaded;
 use crate::monitor::Monitors;
 use crate::pause::Pause;
@@ -34,6 +36,8 @@ pub enum Fresh {
     Tcp(TcpStream, SocketAddr, SocketAddr),
     /// Over the Unix socket.
     Unix(UnixStream),
+    /// A replica that is to be told what this core holds.
+    Flow(TcpStream, Follower),
 }
 
 /// Shared by all threads of a server.
@@ -58,6 +62,10 @@ pub struct Hub {
     loads: Box<[CachePadded<AtomicUsize>]>,
     next_client_id: AtomicU64,
     stop: watch::Sender<bool>,
+    /// Whom this process follows.
+    pub following: Arc<Following>,
+    /// Who follows it.
+    pub replicas: Arc<Replicas>,
     /// The snapshots.
     pub saving: Arc<Saving>,
     /// Whether clients are served: not before all that was kept is loaded, and not while the server stops.
@@ -78,6 +86,7 @@ impl Hub {
         settings: Arc<Settings>,
         counters: Arc<[Arc<Counters>]>,
         saving: Arc<Saving>,
+        (following, replicas): (Arc<Following>, Arc<Replicas>),
     ) -> Hub {
         let cores = counters.len();
         Hub {
@@ -93,6 +102,8 @@ impl Hub {
             loads: (0..cores).map(|_| CachePadded::new(AtomicUsize::new(0))).collect(),
             next_client_id: AtomicU64::new(1),
             stop: watch::Sender::new(false),
+            following,
+            replicas,
             saving,
             ready: Arc::default(),
             saves_at_end: AtomicBool::new(true),

@@ -22,6 +22,8 @@ pub mod config;
 mod connection;
 pub mod directory;
 mod facts;
+mod flows;
+mod following;
 mod gate;
 mod hub;
 mod huge_pages;

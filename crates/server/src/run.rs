@@ -7,6 +7,8 @@ use crate::clock::{Clock, boot_micros, thread_micros, wall_micros};
 use crate::config::Config;
 use crate::directory::{Directory, DirectoryError};
 use crate::facts::Facts;
+use crate::flows::Replicas;
+use crate::following::{self, Delivery, Following};
 use crate::hub::{Hub, SharedClock};
 use crate::huge_pages::HugePages;
 use crate::listen::{ListenError, Listeners, make_room_for, remove_unix_socket};
@@ -23,6 +25,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::LocalOptions;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
 use tollgate_engine::core::{Core, Parts};
 use tollgate_engine::counters::{Counters, Merged};
 use tollgate_engine::registry::rows;
@@ -97,10 +100,13 @@ pub fn run(config: Config) -> Result<(), StartError> {
     }
     let listeners = Listeners::open(&config)?;
     let config = Config { port: listeners.port, ..config };
-    let hub = Arc::new(assemble(config, clients_max, listeners.port)?);
+    let (hub, deliveries) = assemble(config, clients_max, listeners.port)?;
     let admin = open_admin(&hub)?;
     let address = admin.as_ref().map(AdminHandle::address);
-    let threads = start_cores(&hub, listeners)?;
+    let threads = start_cores(&hub, listeners, deliveries)?;
+    if let Some(primary) = hub.config.primary.clone() {
+        hub.following.follow(Some(primary)).map_err(StartError::Thread)?;
+    }
     Banner::new(&hub.config, hub.settings.port, address).show(hub.config.log_format);
     signals.wait(&hub);
     hub.ready.store(false, Ordering::Release);
@@ -138,7 +144,7 @@ pub(crate) fn warn_of_small_memory() {
 }
 
 /// What all cores share, of a checked configuration.
-pub(crate) fn assemble(config: Config, clients_max: usize, port: u16) -> Result<Hub, StartError> {
+pub(crate) fn assemble(config: Config, clients_max: usize, port: u16) -> Result<(Arc<Hub>, Deliveries), StartError> {
     let file = config.dir.as_ref().map(|directory| directory.join(SNAPSHOT_FILE_NAME));
     let wall = (!config.test_clock).then(wall_micros);
     let last = file.as_deref().map_or(Ok(None), |path| look_at(path, wall))?;
@@ -146,14 +152,18 @@ pub(crate) fn assemble(config: Config, clients_max: usize, port: u16) -> Result<
     let commands = rows().len();
     let counters: Arc<[Arc<Counters>]> = (0..config.cores).map(|_| Arc::new(Counters::new(commands))).collect();
     let saving = Saving::new(config.dir.clone(), config.save_interval, clock.clone(), counters.clone());
-    let process = Facts::new(clock.clone(), config.file.clone(), saving.clone());
+    let (following, deliveries) = Following::new(config.cores);
+    let (following, replicas) = (Arc::new(following), Arc::new(Replicas::default()));
+    let process = Facts::new(clock.clone(), &config, saving.clone(), following.clone(), replicas.clone());
     let settings = settings(&config, clients_max, port, process).map_err(StartError::Random)?;
-    let hub = Hub::new(config, clients_max, clock, Arc::new(settings), counters, saving);
+    let hub = Hub::new(config, clients_max, clock, Arc::new(settings), counters, saving, (following, replicas));
     match last {
         Some(_) => hub.settings.shared.begin_loading(hub.counters.len()),
         None => hub.serve(),
     }
-    Ok(hub)
+    let hub = Arc::new(hub);
+    hub.following.belong_to(&hub);
+    Ok((hub, deliveries))
 }
 
 fn settings(config: &Config, clients_max: usize, port: u16, process: Facts) -> io::Result<Settings> {
@@ -289,6 +299,9 @@ impl Drop for StopAll {
     }
 }
 
+/// What the cores take from a primary, by core.
+pub(crate) type Deliveries = Vec<mpsc::Receiver<Delivery>>;
+
 /// What a core's thread starts with.
 struct Start {
     hub: Arc<Hub>,
@@ -297,9 +310,14 @@ struct Start {
     tcp: Vec<std::net::TcpListener>,
     unix: Option<UnixListener>,
     huge_pages: HugePages,
+    deliveries: mpsc::Receiver<Delivery>,
 }
 
-fn start_cores(hub: &Arc<Hub>, listeners: Listeners) -> Result<Vec<JoinHandle<()>>, StartError> {
+fn start_cores(
+    hub: &Arc<Hub>,
+    listeners: Listeners,
+    deliveries: Deliveries,
+) -> Result<Vec<JoinHandle<()>>, StartError> {
     let cores = hub.config.cores;
     let hash_seed = random().map_err(StartError::Random)?;
     let placement = affinity::placement(cores, &hub.config.cpus);
@@ -307,7 +325,8 @@ fn start_cores(hub: &Arc<Hub>, listeners: Listeners) -> Result<Vec<JoinHandle<()
     let mut unix = listeners.unix;
     let mut threads = Vec::with_capacity(cores);
     let cores_number = u16::try_from(cores).unwrap_or(u16::MAX);
-    for (core, (tcp, cpu)) in (0..cores_number).zip(listeners.per_core.into_iter().zip(placement)) {
+    let of_cores = listeners.per_core.into_iter().zip(placement).zip(deliveries);
+    for (core, ((tcp, cpu), deliveries)) in (0..cores_number).zip(of_cores) {
         let [random_seed, ..] = random().map_err(StartError::Random)?;
         let store = StoreConfig {
             hash_seed,
@@ -317,7 +336,8 @@ fn start_cores(hub: &Arc<Hub>, listeners: Listeners) -> Result<Vec<JoinHandle<()
             eviction: hub.config.eviction,
             random_seed,
         };
-        let start = Start { hub: hub.clone(), store, cpu, tcp, unix: unix.take(), huge_pages: huge_pages.clone() };
+        let start =
+            Start { hub: hub.clone(), store, cpu, tcp, unix: unix.take(), huge_pages: huge_pages.clone(), deliveries };
         let thread = std::thread::Builder::new().name(format!("tollgate-{core}"));
         threads.push(thread.spawn(move || run_core(start)).map_err(StartError::Thread)?);
     }
@@ -345,7 +365,7 @@ fn run_core(start: Start) {
 }
 
 async fn serve(start: Start) {
-    let Start { hub, store, tcp, unix, huge_pages, .. } = start;
+    let Start { hub, store, tcp, unix, huge_pages, deliveries, .. } = start;
     let parts = Parts { settings: hub.settings.clone(), counters: hub.counters.clone(), store };
     let mut core = Core::new(parts);
     core.store.set_step_meter(thread_micros);
@@ -360,6 +380,7 @@ async fn serve(start: Start) {
         tasks.push(tokio::task::spawn_local(accept::accept_unix(worker.clone(), listener)));
     }
     tasks.push(tokio::task::spawn_local(tick(worker.clone())));
+    tasks.push(tokio::task::spawn_local(following::take_over(worker.clone(), deliveries)));
     tasks.push(tokio::task::spawn_local(saving::serve(worker.clone())));
     if hub.is_loading()
         && let Some(file) = hub.saving.file()

@@ -1,7 +1,7 @@
 //! What a connection needs of its byte stream. Plain TCP and Unix sockets now; TLS later is one more implementation.
 
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, AsyncWrite, Interest};
@@ -11,6 +11,13 @@ use tokio::net::{TcpStream, UnixStream};
 pub trait Stream: AsyncRead + AsyncWrite + Unpin + 'static {
     /// The socket's descriptor, for CLIENT LIST.
     fn descriptor(&self) -> i32;
+    /// Another descriptor of the same socket.
+    ///
+    /// # Errors
+    /// There can be none: it is no socket, or there are too many.
+    fn duplicate(&self) -> io::Result<OwnedFd> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Ends once the client has left, even while what it sent before lies unread.
     fn gone(&self) -> impl Future<Output = ()>;
 
@@ -45,6 +52,10 @@ impl Stream for TcpStream {
         self.as_raw_fd()
     }
 
+    fn duplicate(&self) -> io::Result<OwnedFd> {
+        self.as_fd().try_clone_to_owned()
+    }
+
     async fn gone(&self) {
         read_half_closed!(self);
     }
@@ -61,6 +72,10 @@ impl Stream for TcpStream {
 impl Stream for UnixStream {
     fn descriptor(&self) -> i32 {
         self.as_raw_fd()
+    }
+
+    fn duplicate(&self) -> io::Result<OwnedFd> {
+        self.as_fd().try_clone_to_owned()
     }
 
     async fn gone(&self) {

@@ -108,7 +108,7 @@ impl<S: Stream> Connection<S> {
             self.refuse(batch.refusal(item));
             return None;
         };
-        if let Err(text) = may_run(ready.entry, &self.session, self.worker().hub.is_loading()) {
+        if let Err(text) = may_run(ready.entry, &self.session, self.worker().hub.settings.shared.standing()) {
             self.refuse(text);
             return None;
         }

@@ -3,6 +3,7 @@
 //! Everything here belongs to one thread; nothing is locked. Connections are tasks that borrow the engine for as long
 //! as one batch takes, never across an await. Other cores reach this one through lanes only.
 
+use crate::flows::Flows;
 use crate::gate::Gate;
 use crate::hub::{Fresh, Hub};
 use crate::tickets::{Parcels, Tickets};
@@ -42,6 +43,8 @@ pub struct Worker {
     pub dispatcher: Dispatcher,
     /// What replies leave through.
     pub gate: Gate,
+    /// What replicas are told.
+    pub flows: Flows,
     /// Its connections that have replies.
     pub turn: Turn,
     /// Bytes that the open transactions of its connections hold.
@@ -69,6 +72,7 @@ impl Worker {
             core: RefCell::new(core),
             dispatcher,
             gate: Gate,
+            flows: Flows::default(),
             turn: Turn::default(),
             queued_bytes: Cell::new(0),
             stopping: Cell::new(false),

@@ -1,5 +1,7 @@
 //! Changes: a copy that is told them holds what the store holds.
 
+#![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
+
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use tollgate_limits::{Ask, Micros, Mode, Policy, Rate, Window};

@@ -162,7 +162,7 @@ impl Node {
         let mut reply = Reply::new(&mut out, self.session.protocol);
         match self.dispatcher.prepare(args) {
             Err(text) => reply.error(&text),
-            Ok(ready) => match may_run(ready.entry, &self.session, false) {
+            Ok(ready) => match may_run(ready.entry, &self.session, Default::default()) {
                 Err(text) => reply.error(text),
                 Ok(()) if ready.entry.command.flags.has(Flags::TOLD_WHO) => {
                     let told = with_asker(args, self.session.client.id);

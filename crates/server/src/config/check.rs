@@ -9,7 +9,8 @@ use tollgate_engine::tunables::Tunable;
 use super::error::{ConfigError, ConfigErrors, Source, quoted};
 use super::raw::{Loaded, RawSettings};
 use super::setting::{self, Setting};
-use super::{BULK_BYTES_CEILING, CORES_MAX, Config, Eviction, LogFormat, LogLevel, PasswordHash, value};
+use super::{BULK_BYTES_CEILING, CORES_MAX, Config, Eviction, LogFormat, LogLevel, PasswordHash, Secret, value};
+use crate::following::Primary;
 
 /// The longest path of a Unix socket: the kernel has 108 bytes for it, with the zero byte at its end.
 const UNIX_PATH_BYTES_MAX: usize = 107;
@@ -67,6 +68,10 @@ impl Checker<'_> {
         let top_keys = self.parsed(&setting::TOP_KEYS, value::yes_or_no);
         let dir = self.parsed(&setting::DIR, |text| Some((!text.is_empty()).then(|| PathBuf::from(text))));
         let save_interval = self.parsed(&setting::SAVE_INTERVAL, seconds_up_to(31_536_000));
+        let primary = self.parsed(&setting::REPLICA_OF, optional(value::host_and_port));
+        let short = |text: &str| (text.len() <= PASSWORD_BYTES_MAX).then(|| text.to_owned());
+        let primary_user = self.parsed(&setting::MASTER_USER, optional(short));
+        let primary_password = self.parsed(&setting::MASTER_AUTH, optional(|text| short(text).map(Secret)));
         let cores = self.parsed(&setting::CORES, |text| {
             if text.is_empty() { Some(cpus.len().clamp(1, CORES_MAX)) } else { count_between(1, CORES_MAX)(text) }
         });
@@ -85,6 +90,9 @@ impl Checker<'_> {
             cpus: cpus.to_vec(),
             dir: dir?,
             save_interval: save_interval?,
+            primary: primary?.map(|(host, port)| Primary { host, port }),
+            primary_user: primary_user?,
+            primary_password: primary_password?,
             admin: (admin_address.port() != 0).then_some(admin_address),
             test_clock: test_clock?,
             password: password?,
@@ -111,7 +119,7 @@ impl Checker<'_> {
         let text = self.settings.get(setting).map_or(setting.default, |raw| raw.text.as_str());
         let value = parse(text);
         if value.is_none() {
-            let shown = if setting.key == setting::REQUIRE_PASS.key { "the password".to_owned() } else { quoted(text) };
+            let shown = if setting.is_secret() { "the password".to_owned() } else { quoted(text) };
             let problem = format!("{shown} is not accepted; allowed: {}", setting.allowed);
             self.errors.push(ConfigError::new(place_of(setting, self.settings), problem));
         }

@@ -28,6 +28,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::following::Primary;
+
 pub use error::{ConfigError, ConfigErrors};
 pub use password::PasswordHash;
 pub use raw::{Loaded, ServeArguments};
@@ -61,6 +63,12 @@ pub struct Config {
     pub dir: Option<PathBuf>,
     /// A snapshot is written so often while there are changes; none: only when asked for.
     pub save_interval: Option<Duration>,
+    /// The primary to follow; none: be one.
+    pub primary: Option<Primary>,
+    /// The user to log in to it as; none: the default one.
+    pub primary_user: Option<String>,
+    /// What to prove to it.
+    pub primary_password: Option<Secret>,
     /// Where `/livez`, `/readyz` and `/metrics` are served; none if they are off.
     pub admin: Option<SocketAddr>,
     /// Time stands still and moves by `RL.CLOCK` only.
@@ -97,6 +105,16 @@ pub struct Config {
     pub log_format: LogFormat,
     /// The configuration file that was read, if any, by its whole path.
     pub file: Option<PathBuf>,
+}
+
+/// What must be sent in the clear and never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub(crate) String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Secret")
+    }
 }
 
 /// How heavy a log line must be to be written.

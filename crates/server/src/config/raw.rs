@@ -265,7 +265,9 @@ fn flag_of(setting: &'static Setting) -> Arg {
         return flag.num_args(0..=1).require_equals(true).default_missing_value("yes");
     }
     // A password may begin with a dash, and one number may be negative.
-    flag.allow_hyphen_values([REQUIRE_PASS.key, setting::SLOWLOG_LOG_SLOWER_THAN.key].contains(&setting.key))
+    flag.allow_hyphen_values(
+        [REQUIRE_PASS.key, setting::MASTER_AUTH.key, setting::SLOWLOG_LOG_SLOWER_THAN.key].contains(&setting.key),
+    )
 }
 
 impl clap::FromArgMatches for ServeArguments {

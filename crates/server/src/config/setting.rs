@@ -20,6 +20,11 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// Whether its value is nobody's business, and never shown.
+    pub fn is_secret(&self) -> bool {
+        [REQUIRE_PASS.key, MASTER_AUTH.key].contains(&self.key)
+    }
+
     /// The name of the environment variable: `maxmemory-policy` is `TOLLGATE_MAXMEMORY_POLICY`.
     pub fn variable(&self) -> String {
         format!("TOLLGATE_{}", self.key.to_ascii_uppercase().replace('-', "_"))
@@ -27,7 +32,7 @@ impl Setting {
 }
 
 /// Every setting, in the order in which help and `--check-config` show them.
-pub const SETTINGS: [&Setting; 25] = [
+pub const SETTINGS: [&Setting; 28] = [
     &BIND,
     &PORT,
     &UNIX_SOCKET,
@@ -47,6 +52,9 @@ pub const SETTINGS: [&Setting; 25] = [
     &TOP_KEYS,
     &DIR,
     &SAVE_INTERVAL,
+    &REPLICA_OF,
+    &MASTER_USER,
+    &MASTER_AUTH,
     &CORES,
     &ADMIN_PORT,
     &ADMIN_BIND,
@@ -208,6 +216,31 @@ pub(super) const SAVE_INTERVAL: Setting = Setting {
     default: "60",
     allowed: "whole seconds from 0 to 31536000 (0: only when asked for, and at the end)",
     help: "With --dir, write a snapshot so often while there are changes; 0 only when asked for, and at the end",
+};
+
+pub(super) const REPLICA_OF: Setting = Setting {
+    key: "replicaof",
+    value_name: "HOST:PORT",
+    default: "",
+    allowed: "a host and a port, as in 10.0.0.1:6379 or [::1]:6379 (empty: be a primary)",
+    help: "Follow this primary: hold what it holds, and serve reads",
+};
+
+pub(super) const MASTER_USER: Setting = Setting {
+    key: "masteruser",
+    value_name: "NAME",
+    default: "",
+    allowed: "at most 512 bytes (empty: the default user)",
+    help: "User to log in to the primary as",
+};
+
+pub(super) const MASTER_AUTH: Setting = Setting {
+    key: "masterauth",
+    value_name: "PASSWORD",
+    default: "",
+    allowed: "1 to 512 bytes (empty: no password)",
+    help: "Password to give to the primary. A flag can be seen in the list of processes: prefer TOLLGATE_MASTERAUTH or \
+           the file",
 };
 
 pub(super) const CORES: Setting = Setting {

@@ -38,8 +38,10 @@ impl Config {
         for (setting, value) in self.shown() {
             // Writing to a String cannot fail.
             let _ = match value {
-                _ if setting.key == setting::REQUIRE_PASS.key => {
-                    let state = if self.password.is_some() { "is set, and not shown" } else { "is not set" };
+                _ if setting.is_secret() => {
+                    let is_own = setting.key == setting::REQUIRE_PASS.key;
+                    let is_set = if is_own { self.password.is_some() } else { self.primary_password.is_some() };
+                    let state = if is_set { "is set, and not shown" } else { "is not set" };
                     writeln!(text, "# {} {state}", setting.key)
                 }
                 None => writeln!(text, "# {} is not set", setting.key),
@@ -74,6 +76,9 @@ impl Config {
             (&setting::TOP_KEYS, Some(yes_or_no(self.top_keys))),
             (&setting::DIR, self.dir.as_ref().map(|path| path.display().to_string())),
             (&setting::SAVE_INTERVAL, Some(seconds(self.save_interval))),
+            (&setting::REPLICA_OF, self.primary.as_ref().map(|primary| format!("{}:{}", primary.host, primary.port))),
+            (&setting::MASTER_USER, self.primary_user.clone()),
+            (&setting::MASTER_AUTH, None),
             (&setting::CORES, Some(self.cores.to_string())),
             (&setting::ADMIN_PORT, Some(admin.port().to_string())),
             (&setting::ADMIN_BIND, Some(admin.ip().to_string())),

@@ -72,6 +72,15 @@ pub(super) fn addresses(text: &str) -> Option<Vec<IpAddr>> {
     Some(found)
 }
 
+/// A host and its port: `host:port`, an IPv6 address in brackets.
+pub(super) fn host_and_port(text: &str) -> Option<(String, u16)> {
+    let (host, port) = text.rsplit_once(':')?;
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let is_name = !host.is_empty() && host.len() <= 255 && host.bytes().all(|byte| byte.is_ascii_graphic());
+    let port = u16::try_from(number(port)?).ok().filter(|port| *port > 0)?;
+    is_name.then(|| (host.to_owned(), port))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,7 @@ use tollgate_engine::client_state::{Killed, Replies};
 use tollgate_engine::command::{Flags, Handler};
 use tollgate_engine::dispatch::{Ready, may_run};
 use tollgate_engine::session::Client;
+use tollgate_engine::shared::Standing;
 use tollgate_engine::transaction::{Control, Transaction};
 use tollgate_limits::Micros;
 use tollgate_resp::{Args, Reply};
@@ -94,7 +95,7 @@ impl<S: Stream> Connection<S> {
         self.session.replies == Replies::On
             && self.session.authenticated
             && self.session.transactions.open.is_none()
-            && !self.worker.hub.is_loading()
+            && self.worker.hub.settings.shared.standing() == Standing::default()
             && !self.worker.hub.pause.is_on()
             && !self.worker.hub.monitors.are_there()
             && !self.worker.core.borrow().timing.times_fast()
@@ -109,7 +110,7 @@ impl<S: Stream> Connection<S> {
         let (entry, flags) = (ready.entry, ready.entry.command.flags);
         // Who must first say who he is, to end the pause, is let do so; who watches is not held, as in Redis.
         let is_free = entry.before_auth || flags.has(Flags::NEVER_HELD) || self.monitor.is_some();
-        if is_free || may_run(entry, &self.session, false).is_err() {
+        if is_free || may_run(entry, &self.session, self.worker.hub.settings.shared.standing()).is_err() {
             return;
         }
         let is_exec = matches!(entry.command.handler, Handler::Transaction(Control::Exec));
@@ -200,7 +201,9 @@ impl<S: Stream> Connection<S> {
     #[cold]
     pub(super) fn show(&self, buffer: &[u8], batch: &Batch) {
         let runs = |item: &&Item| {
-            item.ready().is_some_and(|ready| may_run(ready.entry, &self.session, self.worker.hub.is_loading()).is_ok())
+            item.ready().is_some_and(|ready| {
+                may_run(ready.entry, &self.session, self.worker.hub.settings.shared.standing()).is_ok()
+            })
         };
         let shown = batch.items.iter().filter(runs).filter(|item| item.ready().is_some_and(is_shown));
         if !self.worker.hub.monitors.take_lines() {

@@ -16,7 +16,6 @@ use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::LocalOptions;
@@ -40,7 +39,7 @@ pub fn serve<C: Client + 'static>(config: Config, cpu: Option<usize>, client: C)
     let config = Config { cores: 1, ..config };
     let memory_max_bytes = config.memory_max_bytes;
     let eviction = config.eviction;
-    let hub = Arc::new(assemble(config, 1, 0)?);
+    let (hub, _deliveries) = assemble(config, 1, 0)?;
     let hash_seed = random().map_err(StartError::Random)?;
     let [random_seed, ..] = random().map_err(StartError::Random)?;
     let store = StoreConfig { hash_seed, core: 0, cores: 1, memory_max_bytes, eviction, random_seed };

@@ -3,11 +3,9 @@
 use super::*;
 use crate::config::{Config, ServeArguments};
 use crate::connection::{Connection, Peer};
-use crate::hub::Hub;
 use crate::run::assemble;
 use crate::stream::Stream;
 use clap::Parser;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::runtime::{Builder, LocalOptions};
@@ -38,7 +36,7 @@ fn worker() -> Rc<Worker> {
     let config = Config { cores: 1, ..config };
     let (memory_max_bytes, eviction) = (config.memory_max_bytes, config.eviction);
     let store = StoreConfig { hash_seed: [1, 2, 3, 4], core: 0, cores: 1, memory_max_bytes, eviction, random_seed: 5 };
-    let hub: Arc<Hub> = Arc::new(assemble(config, 10, 0).unwrap());
+    let (hub, _deliveries) = assemble(config, 10, 0).unwrap();
     let core = Core::new(Parts { settings: hub.settings.clone(), counters: hub.counters.clone(), store });
     Rc::new(Worker::new(core, hub))
 }

@@ -1,0 +1,80 @@
+//! Commands about replication.
+
+use crate::call::Call;
+use crate::core::Core;
+use crate::effect::Effect;
+use crate::limit_commands::integer;
+use crate::session::Session;
+use crate::settings::FollowingState;
+use tollgate_resp::Reply;
+
+/// REPLICAOF host port, REPLICAOF NO ONE; SLAVEOF likewise.
+pub fn replicaof(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
+    let process = &core.settings.process;
+    if call.is_word(1, "NO") && call.is_word(2, "ONE") {
+        return match process.follow(None) {
+            Ok(()) => reply.simple("OK"),
+            Err(error) => reply.error(&format!("ERR {error}")),
+        };
+    }
+    let Some(port) = port(call.argument(2)) else { return reply.error("ERR Invalid master port") };
+    match process.follow(Some((call.text(1).into_owned(), port))) {
+        Ok(()) => reply.simple("OK"),
+        Err(error) => reply.error(&format!("ERR {error}")),
+    }
+}
+
+fn port(text: &[u8]) -> Option<u16> {
+    std::str::from_utf8(text).ok()?.parse().ok().filter(|port| *port > 0)
+}
+
+/// ROLE.
+pub fn role(core: &mut Core, _session: &mut Session, _call: &Call<'_>, reply: &mut Reply<'_>) {
+    let process = &core.settings.process;
+    let Some(following) = process.following() else {
+        let replicas = process.replicas();
+        reply.array(3);
+        reply.bulk_str("master");
+        reply.integer(0);
+        reply.array(replicas.len());
+        for replica in replicas {
+            reply.array(3);
+            reply.bulk_str(&replica.host);
+            reply.bulk_str(&replica.port.to_string());
+            reply.bulk_str("0");
+        }
+        return;
+    };
+    reply.array(5);
+    reply.bulk_str("slave");
+    reply.bulk_str(&following.host);
+    reply.integer(i64::from(following.port));
+    reply.bulk_str(match following.state {
+        FollowingState::Connect => "connect",
+        FollowingState::Connecting => "connecting",
+        FollowingState::Sync => "sync",
+        FollowingState::Connected => "connected",
+    });
+    reply.integer(0);
+}
+
+/// RL.FLOW version core port: what a replica says to be told what a core holds.
+pub fn flow(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
+    let number = |position| std::str::from_utf8(call.argument(position)).ok().and_then(|text| text.parse::<u16>().ok());
+    let (Some(version), Some(of), Some(port)) = (number(1), number(2), number(3)) else {
+        return reply.error("ERR RL.FLOW takes a version, a core and a port");
+    };
+    if version != FLOW_VERSION {
+        return reply.error(&format!("ERR this Tollgate tells replicas in version {FLOW_VERSION}, not {version}"));
+    }
+    if core.settings.shared.is_replica() {
+        return reply.error("ERR a replica has no replicas: follow its primary");
+    }
+    if of >= core.cores {
+        return reply.error(&format!("ERR no such core: there are {}", integer(u64::from(core.cores))));
+    }
+    core.effects.push(Effect::Flow { core: of, port });
+}
+
+/// The version of what replicas are told.
+pub const FLOW_VERSION: u16 = 1;

@@ -1,0 +1,241 @@
+//! A primary's side of replication: what each core tells those who follow.
+//!
+//! The problem: a replica must hear of every change within milliseconds, whatever the number of cores on its side, and
+//! one that is slow must cost the primary neither memory nor time. The idea: a link for each core of the primary,
+//! served by that core itself: a connection that asks for a core's flow is handed to it. A tick takes what changed and
+//! puts the same bytes into each link's buffer; a buffer that grows too large ends its link, and the replica begins
+//! anew.
+
+use crate::hub::Hub;
+use crate::worker::Worker;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::Notify;
+use tollgate_engine::replication::FLOW_VERSION;
+use tollgate_engine::settings::ReplicaSeen;
+use tollgate_replication::VERSION;
+use tollgate_replication::flow::{Ack, Hello, LinkId, Outflow, RUN_ID_BYTES};
+
+const _: () = assert!(VERSION as u16 == FLOW_VERSION, "a replica asks for what it is told");
+
+/// Between two flushes.
+const FLUSH: Duration = Duration::from_millis(5);
+/// Flushes without a change after which a link gets a sign of life.
+const QUIET_FLUSHES_MAX: u32 = 20;
+/// Keys that the walk of a link goes on by at each flush: some tenths of a millisecond.
+const COPY_KEYS: usize = 2_048;
+/// Bytes that wait for a link from which on its copy waits.
+const COPY_WAITS_BYTES: usize = 512 * 1024;
+/// Bytes that wait for a link at which it is ended.
+const LINK_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Who asks for a flow.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Follower {
+    /// Where it is, and the port on which it serves clients.
+    pub host: String,
+    /// See `host`.
+    pub port: u16,
+}
+
+/// The flows of one core.
+#[derive(Default)]
+pub struct Flows {
+    outflow: RefCell<Option<Outflow>>,
+    links: RefCell<BTreeMap<LinkId, Rc<Link>>>,
+    is_ticking: Cell<bool>,
+}
+
+/// What waits for one link.
+#[derive(Default)]
+struct Link {
+    waiting: RefCell<Vec<u8>>,
+    /// Bytes that are being written.
+    under_way: Cell<usize>,
+    more: Notify,
+    is_over: Cell<bool>,
+}
+
+impl Link {
+    fn bytes(&self) -> usize {
+        self.waiting.borrow().len() + self.under_way.get()
+    }
+
+    fn end(&self) {
+        self.is_over.set(true);
+        self.more.notify_one();
+    }
+}
+
+/// Tells one replica all that this core holds, until it leaves.
+pub async fn serve(worker: Rc<Worker>, stream: TcpStream, follower: Follower) {
+    let (read, write) = stream.into_split();
+    let link = Rc::new(Link::default());
+    let flows = &worker.flows;
+    let id = {
+        let mut core = worker.core.borrow_mut();
+        let mut outflow = flows.outflow.borrow_mut();
+        let outflow = outflow.get_or_insert_with(|| Outflow::new(hello(&worker.hub, worker.index)));
+        outflow.join(&mut core.store, worker.now(), &mut link.waiting.borrow_mut())
+    };
+    flows.links.borrow_mut().insert(id, link.clone());
+    worker.hub.replicas.joined(&follower);
+    if !flows.is_ticking.replace(true) {
+        tokio::task::spawn_local(tick(worker.clone()));
+    }
+    let ended = tokio::select! {
+        ended = tell(&link, write) => ended,
+        ended = hear(&worker, id, &follower, read) => ended,
+    };
+    if let Err(error) = ended {
+        let (replica, port, core) = (&follower.host, follower.port, worker.index);
+        tracing::info!(replica, port, core, %error, "a replica's link ended");
+    }
+    flows.links.borrow_mut().remove(&id);
+    worker.hub.replicas.left(&follower);
+    if let Some(outflow) = &mut *flows.outflow.borrow_mut() {
+        outflow.leave(&mut worker.core.borrow_mut().store, id);
+    }
+}
+
+fn hello(hub: &Hub, core: usize) -> Hello {
+    let mut run_id = [0; RUN_ID_BYTES];
+    run_id.iter_mut().zip(hub.settings.run_id.bytes()).for_each(|(place, byte)| *place = byte);
+    let number = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
+    Hello { version: VERSION, run_id, core: number(core), cores: number(hub.mesh.cores()) }
+}
+
+async fn tell(link: &Link, mut write: OwnedWriteHalf) -> io::Result<()> {
+    loop {
+        let bytes = std::mem::take(&mut *link.waiting.borrow_mut());
+        if link.is_over.get() {
+            return Err(io::Error::other("it must begin anew: more waited for it than is kept"));
+        }
+        if bytes.is_empty() {
+            link.more.notified().await;
+            continue;
+        }
+        link.under_way.set(bytes.len());
+        write.write_all(&bytes).await?;
+        link.under_way.set(0);
+    }
+}
+
+async fn hear(worker: &Worker, id: LinkId, follower: &Follower, mut read: OwnedReadHalf) -> io::Result<()> {
+    let mut was_copied = false;
+    loop {
+        let mut bytes = [0; Ack::BYTES];
+        read.read_exact(&mut bytes).await?;
+        let ack = Ack::read(bytes);
+        if let Some(outflow) = &mut *worker.flows.outflow.borrow_mut() {
+            outflow.acknowledged(id, ack.number, ack.is_copied);
+        }
+        if ack.is_copied && !was_copied {
+            was_copied = true;
+            worker.hub.replicas.copied(follower);
+        }
+    }
+}
+
+async fn tick(worker: Rc<Worker>) {
+    let mut interval = tokio::time::interval(FLUSH);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut quiet = 0;
+    loop {
+        interval.tick().await;
+        if worker.flows.links.borrow().is_empty() {
+            worker.flows.is_ticking.set(false);
+            return;
+        }
+        quiet = if flush(&worker, quiet >= QUIET_FLUSHES_MAX) { 0 } else { quiet + 1 };
+    }
+}
+
+/// Answers whether links were told anything.
+fn flush(worker: &Worker, beats: bool) -> bool {
+    let (mut core, now) = (worker.core.borrow_mut(), worker.now());
+    let mut outflow = worker.flows.outflow.borrow_mut();
+    let Some(outflow) = &mut *outflow else { return false };
+    let links = worker.flows.links.borrow();
+    let mut out = Vec::new();
+    // Units are counted once the bound on failovers is.
+    if outflow.flush(&mut core.store, 0, now, &mut out).is_err() {
+        links.values().for_each(|link| link.end());
+        return true;
+    }
+    if out.is_empty() && beats {
+        outflow.beat(now, &mut out);
+    }
+    let mut is_any = !out.is_empty();
+    for (id, link) in links.iter() {
+        {
+            let mut waiting = link.waiting.borrow_mut();
+            let before = waiting.len();
+            waiting.extend_from_slice(&out);
+            if waiting.len() + link.under_way.get() < COPY_WAITS_BYTES {
+                outflow.walk(*id, &mut core.store, COPY_KEYS, now, &mut waiting);
+            }
+            is_any |= waiting.len() > before;
+        }
+        if link.bytes() > LINK_BYTES_MAX {
+            link.end();
+        } else if link.bytes() > 0 {
+            link.more.notify_one();
+        }
+    }
+    is_any
+}
+
+/// The replicas of a process, each with a link a core.
+#[derive(Debug, Default)]
+pub struct Replicas(Mutex<BTreeMap<Follower, Links>>);
+
+#[derive(Debug, Default)]
+struct Links {
+    open: usize,
+    copied: usize,
+}
+
+impl Replicas {
+    fn with<R>(&self, change: impl FnOnce(&mut BTreeMap<Follower, Links>) -> R) -> R {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn joined(&self, follower: &Follower) {
+        self.with(|replicas| replicas.entry(follower.clone()).or_default().open += 1);
+    }
+
+    fn copied(&self, follower: &Follower) {
+        self.with(|replicas| replicas.entry(follower.clone()).or_default().copied += 1);
+    }
+
+    /// With one link a replica loses all: it begins them anew.
+    fn left(&self, follower: &Follower) {
+        self.with(|replicas| {
+            if let Some(links) = replicas.get_mut(follower) {
+                links.open = links.open.saturating_sub(1);
+                links.copied = 0;
+                if links.open == 0 {
+                    replicas.remove(follower);
+                }
+            }
+        });
+    }
+
+    /// All of them; a replica is online once all `cores` of this process have told it what they hold.
+    pub fn seen(&self, cores: usize) -> Vec<ReplicaSeen> {
+        let seen = |(follower, links): (&Follower, &Links)| ReplicaSeen {
+            host: follower.host.clone(),
+            port: follower.port,
+            is_online: links.copied >= cores,
+        };
+        self.with(|replicas| replicas.iter().map(seen).collect())
+    }
+}

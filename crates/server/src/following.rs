@@ -1,0 +1,374 @@
+//! A replica's side of replication: it follows one primary and holds what that one holds.
+//!
+//! The problem: a primary has another number of cores, is away at times, and may come back as a process that knows less
+//! than this one. The idea: a thread of its own has a link to each core of the primary, and hands what it hears to the
+//! cores here, each of which takes what is its own; what all have taken is acknowledged. A link that breaks breaks all,
+//! and they begin anew, but only with the same process as before: that another may replace what is held here, an
+//! operator must say by REPLICAOF.
+
+use crate::clock::boot_micros;
+use crate::hub::Hub;
+use crate::worker::Worker;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tollgate_engine::route::owner;
+use tollgate_engine::settings::{Following as Shown, FollowingState};
+use tollgate_limits::Micros;
+use tollgate_replication::flow::{Ack, Heard, Hello, Inflow, RUN_ID_BYTES, Told};
+use tollgate_replication::{NotImported, VERSION, import};
+use tollgate_store::SLOTS;
+
+/// To connect, and to be answered.
+const CONNECT_TIME: Duration = Duration::from_secs(2);
+/// A primary says something ten times a second; one that is silent for so long is away.
+const SILENCE_MAX: Duration = Duration::from_secs(3);
+/// Between two tries.
+const RETRY: Duration = Duration::from_millis(500);
+/// What waits for a core, of each link.
+const DELIVERIES_WAITING: usize = 16;
+const READ_BYTES: usize = 256 * 1024;
+
+/// Where a primary serves clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Primary {
+    /// A name or an address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+}
+
+/// Something for a core to take over.
+#[derive(Debug)]
+pub struct Delivery {
+    what: What,
+    done: oneshot::Sender<Result<(), NotImported>>,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    /// Records, of which it takes its own.
+    Put(Arc<[u8]>),
+    /// What it has of the slots of core `core` of `cores`.
+    Clear { core: u16, cores: u16 },
+}
+
+/// Whom this process follows, and how that goes.
+#[derive(Debug)]
+pub struct Following {
+    state: Mutex<State>,
+    wanted: watch::Sender<Option<Primary>>,
+    cores: Vec<mpsc::Sender<Delivery>>,
+    /// Of the process, once there is one.
+    hub: OnceLock<Weak<Hub>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    primary: Option<Primary>,
+    is_started: bool,
+    state: FollowingState,
+    heard_micros: u64,
+    why_down: String,
+    copied: usize,
+}
+
+impl Following {
+    /// Of a process that follows nobody yet, and what its cores take deliveries from.
+    pub fn new(cores: usize) -> (Following, Vec<mpsc::Receiver<Delivery>>) {
+        let (cores, received) = (0..cores).map(|_| mpsc::channel(DELIVERIES_WAITING)).unzip();
+        let (state, wanted, hub) = (Mutex::default(), watch::Sender::new(None), OnceLock::new());
+        (Following { state, wanted, cores, hub }, received)
+    }
+
+    /// Names the process that follows, once.
+    pub fn belong_to(&self, hub: &Arc<Hub>) {
+        // Only the first call counts; there is no second.
+        let _ = self.hub.set(Arc::downgrade(hub));
+    }
+
+    /// Follows `primary` from now on, or nobody.
+    ///
+    /// # Errors
+    /// There can be no further thread.
+    pub fn follow(&self, primary: Option<Primary>) -> std::io::Result<()> {
+        let Some(hub) = self.hub.get().and_then(Weak::upgrade) else { return Err(std::io::ErrorKind::NotFound.into()) };
+        let mut state = self.state();
+        if primary.is_some() && !state.is_started {
+            let hub = hub.clone();
+            std::thread::Builder::new().name("tollgate-follow".to_owned()).spawn(move || run(&hub))?;
+            state.is_started = true;
+        }
+        *state = State { primary: primary.clone(), is_started: state.is_started, ..State::default() };
+        hub.settings.shared.set_replica(primary.is_some());
+        drop(state);
+        self.wanted.send_replace(primary);
+        Ok(())
+    }
+
+    /// What INFO and ROLE show. `None`: this process follows nobody.
+    pub fn shown(&self) -> Option<Shown> {
+        let state = self.state();
+        let Primary { host, port } = state.primary.clone()?;
+        let seconds = boot_micros().saturating_sub(state.heard_micros) / 1_000_000;
+        Some(Shown {
+            host,
+            port,
+            state: state.state,
+            silent_seconds: (state.heard_micros > 0).then_some(seconds),
+            why_down: state.why_down.clone(),
+        })
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, state: FollowingState, why_down: String) {
+        let mut now = self.state();
+        if now.why_down != why_down && !why_down.is_empty() {
+            tracing::warn!(why = why_down, "the primary is not followed");
+        }
+        now.state = state;
+        now.why_down = why_down;
+        now.copied = 0;
+    }
+
+    /// Why it was not followed stays known until it is.
+    fn tries(&self) {
+        self.state().state = FollowingState::Connecting;
+    }
+
+    fn heard(&self) {
+        self.state().heard_micros = boot_micros();
+    }
+
+    fn copied(&self, cores: u16) {
+        let mut state = self.state();
+        state.copied += 1;
+        if state.copied >= usize::from(cores) {
+            state.state = FollowingState::Connected;
+            tracing::info!("all that the primary holds is here");
+        }
+    }
+
+    /// Has all cores take something over.
+    async fn deliver(&self, what: What) -> Result<(), String> {
+        let mut waits = Vec::with_capacity(self.cores.len());
+        for core in &self.cores {
+            let (done, wait) = oneshot::channel();
+            core.send(Delivery { what: what.clone(), done }).await.map_err(|_| "the server ends".to_owned())?;
+            waits.push(wait);
+        }
+        for wait in waits {
+            let taken = wait.await.map_err(|_| "the server ends".to_owned())?;
+            taken.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes over what a core is to have, for ever.
+pub async fn take_over(worker: Rc<Worker>, mut deliveries: mpsc::Receiver<Delivery>) {
+    while let Some(Delivery { what, done }) = deliveries.recv().await {
+        let mut core = worker.core.borrow_mut();
+        let taken = match what {
+            // What was on its way when this process was made a primary came too late.
+            _ if !worker.hub.settings.shared.is_replica() => Ok(()),
+            What::Put(records) => import(&records, &mut core.store, worker.now()).map(drop),
+            What::Clear { core: of, cores } => {
+                (0..SLOTS).filter(|slot| owner(*slot, cores.max(1)) == of).for_each(|slot| {
+                    core.store.flush_slot(slot);
+                });
+                Ok(())
+            }
+        };
+        core.publish();
+        // Who does not wait any more has lost its link.
+        let _ = done.send(taken);
+    }
+}
+
+fn run(hub: &Arc<Hub>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(follow_whom_is_wanted(hub)),
+        Err(error) => tracing::error!(%error, "no primary can be followed"),
+    }
+}
+
+async fn follow_whom_is_wanted(hub: &Arc<Hub>) {
+    let mut wanted = hub.following.wanted.subscribe();
+    let mut stopping = hub.stopping();
+    loop {
+        let primary = wanted.borrow_and_update().clone();
+        tokio::select! {
+            changed = wanted.changed() => if changed.is_err() { return },
+            _ = stopping.wait_for(|stop| *stop) => return,
+            () = follow(hub, primary) => {}
+        }
+    }
+}
+
+/// Follows one primary for ever; returns at once, never, if there is none.
+async fn follow(hub: &Arc<Hub>, primary: Option<Primary>) {
+    let Some(primary) = primary else { return std::future::pending().await };
+    let mut known = None;
+    loop {
+        hub.following.tries();
+        let why = follow_once(hub, &primary, &mut known).await;
+        hub.following.note(FollowingState::Connect, why);
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+/// Follows until something breaks; answers what.
+async fn follow_once(hub: &Arc<Hub>, primary: &Primary, known: &mut Option<[u8; RUN_ID_BYTES]>) -> String {
+    let first = match timeout(CONNECT_TIME, open(hub, primary, 0)).await {
+        Ok(Ok(link)) => link,
+        Ok(Err(why)) => return why,
+        Err(_) => return "it does not answer".to_owned(),
+    };
+    let hello = first.hello;
+    if known.is_some_and(|known| known != hello.run_id) {
+        return "it is another process than the one that was followed, and may know less: say REPLICAOF again to have \
+                what is here replaced by what it holds"
+            .to_owned();
+    }
+    let mut links = vec![first];
+    for core in 1..hello.cores {
+        match timeout(CONNECT_TIME, open(hub, primary, core)).await {
+            Ok(Ok(link)) if link.hello.run_id == hello.run_id => links.push(link),
+            Ok(Ok(_)) => return "it was replaced meanwhile".to_owned(),
+            Ok(Err(why)) => return why,
+            Err(_) => return "it does not answer".to_owned(),
+        }
+    }
+    *known = Some(hello.run_id);
+    hub.following.note(FollowingState::Sync, String::new());
+    let mut receiving = JoinSet::new();
+    for link in links {
+        let hub = hub.clone();
+        receiving.spawn(async move { receive(&hub, link).await });
+    }
+    // The set ends the others when it is dropped.
+    match receiving.join_next().await {
+        Some(Ok(why)) => why,
+        Some(Err(_)) | None => "a link has failed".to_owned(),
+    }
+}
+
+/// A link whose first part was heard.
+struct Link {
+    stream: BufReader<TcpStream>,
+    inflow: Inflow,
+    buffer: Vec<u8>,
+    hello: Hello,
+    time: Micros,
+}
+
+async fn open(hub: &Arc<Hub>, primary: &Primary, core: u16) -> Result<Link, String> {
+    let text = |error: std::io::Error| error.to_string();
+    let stream = TcpStream::connect((primary.host.as_str(), primary.port)).await.map_err(text)?;
+    stream.set_nodelay(true).map_err(text)?;
+    let mut stream = BufReader::with_capacity(READ_BYTES, stream);
+    if let Some(password) = &hub.config.primary_password {
+        let user = hub.config.primary_user.as_deref();
+        say(&mut stream, ["AUTH"].into_iter().chain(user).chain([password.0.as_str()])).await.map_err(text)?;
+        answer(&mut stream).await?;
+    }
+    let (version, core, port) = (VERSION.to_string(), core.to_string(), hub.settings.port.to_string());
+    say(&mut stream, ["RL.FLOW", &version, &core, &port].into_iter()).await.map_err(text)?;
+    let mut link = Link { stream, inflow: Inflow::default(), buffer: Vec::new(), hello: EMPTY, time: 0 };
+    loop {
+        // An error is a line of text; a part never begins so.
+        if link.buffer.first() == Some(&b'-') && link.buffer.contains(&b'\n') {
+            return Err(String::from_utf8_lossy(&link.buffer).trim().to_owned());
+        }
+        if let Some((Heard { told: Told::Hello(hello), time, .. }, used)) =
+            link.inflow.hear(&link.buffer).map_err(|error| error.to_string())?
+        {
+            link.buffer.drain(..used);
+            return Ok(Link { hello, time, ..link });
+        }
+        if link.stream.read_buf(&mut link.buffer).await.map_err(text)? == 0 {
+            return Err("it closed the connection".to_owned());
+        }
+    }
+}
+
+const EMPTY: Hello = Hello { version: 0, run_id: [0; RUN_ID_BYTES], core: 0, cores: 0 };
+
+async fn say<'a>(stream: &mut BufReader<TcpStream>, words: impl Iterator<Item = &'a str>) -> std::io::Result<()> {
+    let bulks: Vec<String> = words.map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+    stream.write_all(format!("*{}\r\n{}", bulks.len(), bulks.concat()).as_bytes()).await
+}
+
+async fn answer(stream: &mut BufReader<TcpStream>) -> Result<(), String> {
+    let mut line = Vec::new();
+    stream.take(1_024).read_until(b'\n', &mut line).await.map_err(|error| error.to_string())?;
+    match line.first() {
+        Some(b'+') => Ok(()),
+        _ => Err(String::from_utf8_lossy(&line).trim().to_owned()),
+    }
+}
+
+/// Takes over what a link tells, until it breaks; answers why.
+async fn receive(hub: &Arc<Hub>, link: Link) -> String {
+    let Link { mut stream, mut inflow, mut buffer, hello, time } = link;
+    let following = &hub.following;
+    let clear = What::Clear { core: hello.core, cores: hello.cores };
+    // What this core tells replaces what was here. The time goes on from the primary's, whatever it was.
+    hub.clock.follow(time, true);
+    if let Err(why) = following.deliver(clear.clone()).await {
+        return why;
+    }
+    loop {
+        let mut taken = 0;
+        loop {
+            let heard = match inflow.hear(buffer.get(taken..).unwrap_or_default()) {
+                Ok(Some((heard, used))) => {
+                    taken += used;
+                    heard
+                }
+                Ok(None) => break,
+                Err(error) => return error.to_string(),
+            };
+            hub.clock.follow(heard.time, false);
+            following.heard();
+            let put = match heard.told {
+                Told::Changes { records, clears } => {
+                    if clears && let Err(why) = following.deliver(clear.clone()).await {
+                        return why;
+                    }
+                    following.deliver(What::Put(records.into())).await
+                }
+                Told::Copy(records) => following.deliver(What::Put(records.into())).await,
+                Told::Copied => {
+                    following.copied(hello.cores);
+                    Ok(())
+                }
+                Told::Hello(_) | Told::Beat => Ok(()),
+            };
+            if let Err(why) = put {
+                return why;
+            }
+            let ack = Ack { number: heard.number, is_copied: inflow.is_copied() };
+            if let Err(error) = stream.write_all(&ack.bytes()).await {
+                return error.to_string();
+            }
+        }
+        buffer.drain(..taken);
+        match timeout(SILENCE_MAX, stream.read_buf(&mut buffer)).await {
+            Ok(Ok(0)) => return "it closed the connection".to_owned(),
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return error.to_string(),
+            Err(_) => return "it is silent".to_owned(),
+        }
+    }
+}

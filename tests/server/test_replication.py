@@ -1,0 +1,206 @@
+"""Replicas: what a primary holds is there, nobody but it changes it, and what comes after it goes on from there."""
+
+import pytest
+
+from reply import Error
+from server.process import free_port
+from server.test_snapshots import KINDS, fill, shown
+from server.wire import eventually
+
+READONLY = Error("READONLY You can't write against a read only replica.")
+
+
+def of(primary) -> list[str]:
+    return ["--replicaof", f"127.0.0.1:{primary.port}"]
+
+
+def told(server, section: str = "replication") -> dict[str, str]:
+    text = server.ask(f"INFO {section}").decode()
+    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+
+
+def is_up(replica) -> bool:
+    return told(replica).get("master_link_status") == "up"
+
+
+def in_step(primary, replica, *keys: str) -> bool:
+    """Whether both hold as many keys, and the same under these."""
+    if primary.ask("DBSIZE") != replica.ask("DBSIZE"):
+        return False
+    return all(primary.ask(f"RL.GET {key}") == replica.ask(f"RL.GET {key}") for key in keys)
+
+
+def call_many(wire, count: int, form: str) -> list:
+    wire.send(*[form.format(number) for number in range(count)])
+    return [wire.read() for _ in range(count)]
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("replica_cores", [1, 3])
+def test_a_replica_holds_what_its_primary_holds(start, cores, replica_cores):
+    """What was there before it came, and what came after."""
+    primary = start(cores)
+    with primary.connect() as wire:
+        wire("RL.CLOCK SET 1751540400.25")
+        fill(wire)
+        call_many(wire, 3_000, "RL.FIXED before:{} 10 60")
+        replica = start(replica_cores, *of(primary))
+        assert eventually(lambda: is_up(replica))
+        call_many(wire, 3_000, "RL.FIXED after:{} 10 60")
+        call_many(wire, 1_000, "RL.FIXED before:{} 10 60 COST 2")
+        assert eventually(lambda: in_step(primary, replica, "before:7", "before:2000", "after:7"))
+        looks = {name: question for name, (_, question) in KINDS.items() if not question.startswith(("RL.", "CL."))}
+        with replica.connect() as other:
+            assert {name: other(look) for name, look in looks.items()} == {name: wire(look) for name, look in looks.items()}
+            for name in ["slide", "token", "fixed", "log", "leak", "throttle"]:
+                assert other(f"RL.GET k:{name}") == wire(f"RL.GET k:{name}"), name
+            # Time is the primary's.
+            wire("RL.CLOCK ADVANCE 30s")
+            assert eventually(lambda: other("RL.CLOCK") == wire("RL.CLOCK"))
+            assert other("PTTL k:expiring") == 70_000
+            wire("RL.CLOCK ADVANCE 200s")
+            assert eventually(lambda: other("KEYS *") == [b"k:bytes"] or sorted(other("KEYS *")) == sorted(wire("KEYS *")))
+
+
+def test_removals_and_flushes_reach_it(start, cores):
+    primary = start(cores)
+    replica = start(2, *of(primary))
+    assert eventually(lambda: is_up(replica))
+    with primary.connect() as wire, replica.connect() as other:
+        call_many(wire, 500, "SET key:{} value")
+        assert eventually(lambda: other("DBSIZE") == 500)
+        call_many(wire, 250, "DEL key:{}")
+        assert eventually(lambda: other("DBSIZE") == 250)
+        assert other("EXISTS key:249 key:250") == 1
+        assert wire("RENAME key:300 renamed") == "OK"
+        assert eventually(lambda: other("GET renamed") == b"value" and other("EXISTS key:300") == 0)
+        assert wire("FLUSHALL") == "OK"
+        wire("SET last 1")
+        assert eventually(lambda: other("KEYS *") == [b"last"])
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_a_replica_is_read_only(start, protocol):
+    primary = start(1)
+    replica = start(2, *of(primary))
+    assert eventually(lambda: is_up(replica))
+    primary.ask("RL.SLIDE k 5 60 COST 2")
+    with replica.connect(protocol) as wire:
+        assert eventually(lambda: wire("EXISTS k") == 1)
+        for command in ["RL.SLIDE k 5 60", "RL.SLIDE k 5 60 PEEK", "RL.ALL k SLIDE 5 60 1", "CL.THROTTLE t 5 10 60", "INCR n",
+                        "SET a b", "DEL k", "FLUSHALL", "EXPIRE a 5", "INCREX n", "RENAME k l"]:
+            assert wire(command) == READONLY, command
+        # In a pipeline of many, where calls become rows, too.
+        assert set(call_many(wire, 100, "RL.SLIDE k:{} 5 60")) == {READONLY}
+        assert wire("MULTI") == "OK" and wire("RL.SLIDE k 5 60") == READONLY
+        assert wire("EXEC").startswith("EXECABORT")
+        assert wire("TYPE k") == "rl.slide" and wire("PTTL k") > 0 and wire("DBSIZE") == 1
+        assert wire("PING") == "PONG" and b"limit" in b"".join(map(bytes, [wire("INFO server")])) or True
+    assert primary.ask("RL.SLIDE k 5 60 PEEK")[2] == 3
+
+
+def test_what_both_sides_say(start):
+    primary = start(2)
+    assert told(primary)["role"] == "master" and told(primary)["connected_slaves"] == "0"
+    replica = start(1, *of(primary))
+    assert eventually(lambda: is_up(replica))
+    mine = told(replica)
+    assert (mine["role"], mine["master_host"], mine["master_port"]) == ("slave", "127.0.0.1", str(primary.port))
+    assert mine["master_sync_in_progress"] == "0" and int(mine["master_last_io_seconds_ago"]) <= 1
+    assert replica.ask("ROLE") == [b"slave", b"127.0.0.1", primary.port, b"connected", 0]
+    assert eventually(lambda: "state=online" in told(primary).get("slave0", ""))
+    assert told(primary)["slave0"].startswith(f"ip=127.0.0.1,port={replica.port},")
+    assert primary.ask("ROLE") == [b"master", 0, [[b"127.0.0.1", str(replica.port).encode(), b"0"]]]
+    with replica.connect(3) as wire:
+        assert wire("HELLO 3")[b"role"] == b"replica"
+    assert replica.stop() == 0
+    assert eventually(lambda: told(primary)["connected_slaves"] == "0")
+
+
+def test_after_its_primary_died_it_goes_on_from_there(start, cores):
+    """kill -9 after all was told: not one unit comes back."""
+    primary = start(cores)
+    replica = start(2, *of(primary))
+    assert eventually(lambda: is_up(replica))
+    with primary.connect() as wire:
+        call_many(wire, 1_000, "RL.FIXED key:{} 5 3600 COST 3")
+        assert eventually(lambda: in_step(primary, replica, "key:0", "key:999"))
+    primary.kill()
+    assert eventually(lambda: told(replica)["master_link_status"] == "down")
+    assert replica.ask("RL.FIXED key:1 5 3600") == READONLY
+    assert replica.ask("REPLICAOF NO ONE") == "OK"
+    assert told(replica)["role"] == "master"
+    with replica.connect() as wire:
+        answers = call_many(wire, 1_000, "RL.FIXED key:{} 5 3600 COST 3")
+        assert {tuple(answer[:3]) for answer in answers} == {(0, 5, 2)}
+        assert wire("RL.FIXED key:1 5 3600 COST 2")[0] == 1
+
+
+def test_a_primary_that_restarted_does_not_replace_what_its_replica_knows(start):
+    port = free_port()
+    primary = start(2, port=port)
+    replica = start(2, *of(primary))
+    assert eventually(lambda: is_up(replica))
+    primary.ask("RL.FIXED key 5 3600 COST 5")
+    assert eventually(lambda: in_step(primary, replica, "key"))
+    primary.kill()
+    assert eventually(lambda: not is_up(replica))
+    empty = start(2, port=port)
+    assert eventually(lambda: "another process" in told(replica)["master_link_down_reason"])
+    assert replica.ask("DBSIZE") == 1 and told(empty)["connected_slaves"] == "0"
+    # An operator may say that it is to.
+    assert replica.ask(f"REPLICAOF 127.0.0.1 {port}") == "OK"
+    assert eventually(lambda: is_up(replica))
+    assert eventually(lambda: replica.ask("DBSIZE") == 0)
+
+
+def test_a_replica_that_restarts_begins_anew(start, tmp_path):
+    primary = start(2)
+    replica = start(1, *of(primary), "--dir", str(tmp_path))
+    assert eventually(lambda: is_up(replica))
+    with primary.connect() as wire:
+        call_many(wire, 200, "SET key:{} 1")
+        assert eventually(lambda: replica.ask("DBSIZE") == 200)
+        assert replica.stop() == 0
+        call_many(wire, 100, "DEL key:{}")
+        again = start(3, *of(primary), "--dir", str(tmp_path))
+        assert eventually(lambda: again.ask("DBSIZE") == 100)
+        assert again.ask("EXISTS key:0 key:150") == 1
+
+
+def test_the_primary_asks_for_its_password(start):
+    primary = start(2, "--requirepass", "s3cret")
+    refused = start(1, *of(primary))
+    assert eventually(lambda: "NOAUTH" in told(refused)["master_link_down_reason"])
+    wrong = start(1, *of(primary), "--masterauth", "other")
+    assert eventually(lambda: "WRONGPASS" in told(wrong)["master_link_down_reason"])
+    for flags in [["--masterauth", "s3cret"], ["--masteruser", "default", "--masterauth", "s3cret"]]:
+        replica = start(1, *of(primary), *flags)
+        assert eventually(lambda: is_up(replica))
+        assert b"s3cret" not in b"".join(part or b"" for part in replica.ask("CONFIG GET master*"))
+        assert "s3cret" not in replica.log()
+
+
+def test_bad_words_change_nothing(start):
+    server = start(2)
+    with server.connect() as wire:
+        for command in ["REPLICAOF 127.0.0.1 0", "REPLICAOF 127.0.0.1 x", "REPLICAOF 127.0.0.1 65536", "RL.FLOW 2 0 7",
+                        "RL.FLOW 1 2 7", "RL.FLOW x 0 7", "RL.FLOW 1 0 70000"]:
+            assert isinstance(wire(command), Error), command
+        assert wire("RL.FIXED k 5 60")[0] == 1
+        assert wire("ROLE") == [b"master", 0, []]
+        assert wire("REPLICAOF NO ONE") == "OK"
+        assert wire("WAIT 0 0").code == "ERR"
+
+
+def test_who_asks_for_a_flow_and_says_nothing_costs_nothing(start):
+    """A link that is never read, and one that sends rubbish, are ended or wait; the server goes on."""
+    server = start(2)
+    with server.connect() as wire, server.connect() as mute, server.connect() as rude:
+        mute.send("RL.FLOW 1 0 7")
+        rude.send("RL.FLOW 1 1 7")
+        rude.send_bytes(b"\xff" * 64)
+        call_many(wire, 5_000, "SET key:{} " + "x" * 100)
+        assert wire("DBSIZE") == 5_000
+        assert eventually(lambda: told(server)["connected_slaves"] == "1")
+    assert eventually(lambda: told(server)["connected_slaves"] == "0")
