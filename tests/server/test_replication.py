@@ -1,5 +1,8 @@
 """Replicas: what a primary holds is there, nobody but it changes it, and what comes after it goes on from there."""
 
+import os
+import signal
+
 import pytest
 
 from reply import Error
@@ -115,6 +118,35 @@ def test_what_both_sides_say(start):
         assert wire("HELLO 3")[b"role"] == b"replica"
     assert replica.stop() == 0
     assert eventually(lambda: told(primary)["connected_slaves"] == "0")
+
+
+def test_what_a_failover_would_forget_is_counted(start, cores):
+    """Units, not calls: of all algorithms, of parts, and whatever CONFIG RESETSTAT does."""
+    primary = start(cores)
+    replica = start(2, *of(primary))
+    assert eventually(lambda: "state=online" in told(primary).get("slave0", ""))
+    assert eventually(lambda: told(primary)["failover_overshoot"] == "0")
+    with primary.connect() as wire:
+        # The replica hears nothing any more, and is not missed for some seconds.
+        os.kill(replica.pid, signal.SIGSTOP)
+        try:
+            call_many(wire, 200, "RL.SLIDE slide:{} 5 3600")
+            call_many(wire, 20, "RL.TOKEN token:{} 100 1 COST 7")
+            assert wire("RL.FIXED part 10 3600 COST 30 PARTIAL")[0] == 10
+            assert wire("RL.ALL a SLIDE 9 60 2 b TOKEN 9 1 3")[0] == 1
+            assert wire("RL.FIXED part 10 3600")[0] == 0 and wire("RL.FIXED part 10 3600 PEEK")[0] == 0
+            assert wire("CONFIG RESETSTAT") == "OK"
+            call_many(wire, 100, "CL.THROTTLE throttle:{} 5 10 60 2")
+            expected = 200 + 20 * 7 + 10 + 5 + 100 * 2
+            assert eventually(lambda: int(told(primary)["failover_overshoot"]) == expected)
+        finally:
+            os.kill(replica.pid, signal.SIGCONT)
+        assert eventually(lambda: told(primary)["failover_overshoot"] == "0")
+        assert int(told(primary)["failover_overshoot_peak"]) >= expected
+        # With nobody left who knows, it grows on.
+        assert replica.stop() == 0
+        call_many(wire, 50, "RL.SLIDE alone:{} 5 3600")
+        assert eventually(lambda: int(told(primary)["failover_overshoot"]) == 50)
 
 
 def test_after_its_primary_died_it_goes_on_from_there(start, cores):

@@ -342,6 +342,7 @@ fn count(core: &mut Core, groups: &[Group<'_>], decisions: &[Decision], admitted
         let refused = decision.allowed == 0 && group.ask.cost > 0;
         if admitted || refused {
             core.counters.decided(group.ask.policy.algorithm(), !refused);
+            core.counters.took(if refused { 0 } else { group.ask.cost });
             core.top.note(group.at, group.key, now, !refused);
         }
     }

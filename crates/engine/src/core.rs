@@ -251,6 +251,11 @@ impl Core {
         let decision = charged?.decision;
         if asks(ask) {
             self.counters.decided(ask.policy.algorithm(), is_allowed(ask, &decision));
+            self.counters.took(match ask.mode {
+                Mode::Partial => decision.allowed,
+                _ if decision.allowed > 0 => ask.cost,
+                _ => 0,
+            });
         }
         Ok(decision)
     }

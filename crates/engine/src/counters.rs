@@ -82,6 +82,7 @@ macro_rules! counters {
 
             /// Sets everything to zero but the gauges. Only by the owning core.
             pub fn reset(&self) {
+                self.units_before_reset.set(self.units_admitted());
                 $(if Kind::$kind != Kind::Gauge {
                     self.$field.set(0);
                 })+
@@ -157,6 +158,15 @@ counters! {
     evicted_keys: Counter,
     /// Units of use that dropped keys may have freed.
     evicted_units: Counter,
+    /// Units admitted beyond one for each admitted call.
+    units_beyond_calls: Counter,
+    /// Units admitted up to the last CONFIG RESETSTAT.
+    units_before_reset: Gauge,
+    /// Units that a failover may forget: admitted, and not known to every replica that is in step. None are counted
+    /// before there is a replica.
+    failover_overshoot: Gauge,
+    /// The most that each core's were since the start.
+    failover_overshoot_peak: Gauge,
     /// Changes of all slots since the start: what a snapshot is compared by. Never less than there were.
     slot_changes: Gauge,
     /// The longest single step of upkeep in the store, in microseconds.
@@ -229,6 +239,20 @@ impl Counters {
         if let Some(counter) = self.allowed.get(algorithm_index(algorithm)) {
             counter.add(calls);
         }
+    }
+
+    /// Counts what an admitted call took beyond one unit.
+    #[inline]
+    pub fn took(&self, units: u64) {
+        if units > 1 {
+            self.units_beyond_calls.add(units - 1);
+        }
+    }
+
+    /// Units admitted since the start, by limits; a call that cost nothing counts as one.
+    pub fn units_admitted(&self) -> u64 {
+        let calls = self.allowed.iter().map(Counter::get).fold(0, u64::wrapping_add);
+        calls.wrapping_add(self.units_beyond_calls.get()).wrapping_add(self.units_before_reset.get())
     }
 
     /// Counts a look at a key, as Redis counts reads.

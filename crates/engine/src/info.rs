@@ -185,6 +185,8 @@ fn replication(text: &mut String, core: &Core, _call: &Call<'_>) {
             line(text, "master_link_down_reason", following.why_down);
         }
     }
+    line(text, "failover_overshoot", total(core, |counters| &counters.failover_overshoot));
+    line(text, "failover_overshoot_peak", total(core, |counters| &counters.failover_overshoot_peak));
     let replicas = process.replicas();
     line(text, "connected_slaves", replicas.len());
     for (number, replica) in replicas.iter().enumerate() {

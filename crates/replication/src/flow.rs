@@ -33,6 +33,8 @@ const COPIED: u8 = 19;
 const BEAT: u8 = 20;
 /// Flushes under way of which it is known how many units they tell; of those before them it is over-stated.
 const FLUSHES_COUNTED_MAX: usize = 65_536;
+/// The longest body of a part that is read.
+pub const PART_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// Bytes of a run id.
 pub const RUN_ID_BYTES: usize = 40;
 
@@ -247,6 +249,9 @@ pub enum Broken {
     /// A part is not what was sent.
     #[error("a part is damaged")]
     Damaged,
+    /// It is longer than any part is: a primary ends a link for which so much waits.
+    #[error("a part is too long")]
+    TooLong,
     /// It is of a later version.
     #[error("it has version {0}, and this Tollgate reads up to {version}", version = crate::VERSION)]
     Newer(u8),
@@ -302,6 +307,9 @@ impl Inflow {
     pub fn hear<'a>(&mut self, input: &'a [u8]) -> Result<Option<(Heard<'a>, usize)>, Broken> {
         let Some((head_bytes, rest)) = input.split_first_chunk::<HEAD_BYTES>() else { return Ok(None) };
         let head = Head::read(head_bytes);
+        if head.length > PART_BYTES_MAX {
+            return Err(Broken::TooLong);
+        }
         let Some((body, rest)) = rest.split_at_checked(head.length) else { return Ok(None) };
         let Some(checksum) = rest.first_chunk::<CHECKSUM_BYTES>() else { return Ok(None) };
         if part::checksum(&[head_bytes, body]) != u32::from_le_bytes(*checksum) {

@@ -262,7 +262,7 @@ fn what_is_changed_on_the_way_is_not_taken() {
     for place in 0..told.len() {
         let mut changed = told.clone();
         changed[place] ^= 16;
-        // A length that was made larger waits for bytes that do not come; all else is told apart at once.
+        // A length that was made larger waits for bytes that do not come, or is too long; all else is damage.
         assert!(parts(&changed).map_or(true, |parts| parts.len() < whole.len()), "{place}");
     }
     // A part of changes that is left out, or comes twice, is missed.

@@ -12,6 +12,8 @@ use tollgate_replication::snapshot::Stamp;
 
 /// Where the test clock begins: 2020-01-01 00:00:00 UTC.
 pub const TEST_CLOCK_START_MICROS: Micros = 1_577_836_800 * SECOND_MICROS;
+/// A timeline further ahead of the wall clock than this is a mistake somewhere, and would lock keys for as long.
+pub const AHEAD_MICROS_MAX: u64 = 24 * 3_600 * SECOND_MICROS;
 /// A difference between the two clocks that is a step, not the kernel's slewing between two looks.
 const STEP_MICROS_MIN: u64 = 100_000;
 const SECOND_MICROS: u64 = 1_000_000;

@@ -18,6 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Notify;
+use tollgate_engine::core::Core;
 use tollgate_engine::replication::FLOW_VERSION;
 use tollgate_engine::settings::ReplicaSeen;
 use tollgate_replication::VERSION;
@@ -35,6 +36,9 @@ const COPY_KEYS: usize = 2_048;
 const COPY_WAITS_BYTES: usize = 512 * 1024;
 /// Bytes that wait for a link at which it is ended.
 const LINK_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The most links of a core.
+const LINKS_MAX: usize = 16;
 
 /// Who asks for a flow.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,9 +80,12 @@ impl Link {
 
 /// Tells one replica all that this core holds, until it leaves.
 pub async fn serve(worker: Rc<Worker>, stream: TcpStream, follower: Follower) {
+    let flows = &worker.flows;
+    if flows.links.borrow().len() >= LINKS_MAX {
+        return tracing::warn!(replica = follower.host, "it is told nothing: {LINKS_MAX} links are open already");
+    }
     let (read, write) = stream.into_split();
     let link = Rc::new(Link::default());
-    let flows = &worker.flows;
     let id = {
         let mut core = worker.core.borrow_mut();
         let mut outflow = flows.outflow.borrow_mut();
@@ -135,7 +142,10 @@ async fn hear(worker: &Worker, id: LinkId, follower: &Follower, mut read: OwnedR
         read.read_exact(&mut bytes).await?;
         let ack = Ack::read(bytes);
         if let Some(outflow) = &mut *worker.flows.outflow.borrow_mut() {
+            // What it was is to be seen before it is less.
+            note_overshoot(&worker.core.borrow(), outflow);
             outflow.acknowledged(id, ack.number, ack.is_copied);
+            note_overshoot(&worker.core.borrow(), outflow);
         }
         if ack.is_copied && !was_copied {
             was_copied = true;
@@ -158,6 +168,21 @@ async fn tick(worker: Rc<Worker>) {
     }
 }
 
+/// As [`note_overshoot`], at each tick of a core: with no replica left it goes on growing.
+pub fn note(worker: &Worker) {
+    if let Some(outflow) = &*worker.flows.outflow.borrow() {
+        note_overshoot(&worker.core.borrow(), outflow);
+    }
+}
+
+/// Brings what INFO and /metrics show up to date.
+fn note_overshoot(core: &Core, outflow: &Outflow) {
+    let now = outflow.overshoot(core.counters.units_admitted());
+    core.counters.failover_overshoot.set(now);
+    let peak = &core.counters.failover_overshoot_peak;
+    peak.set(peak.get().max(now));
+}
+
 /// Answers whether links were told anything.
 fn flush(worker: &Worker, beats: bool) -> bool {
     let (mut core, now) = (worker.core.borrow_mut(), worker.now());
@@ -165,8 +190,10 @@ fn flush(worker: &Worker, beats: bool) -> bool {
     let Some(outflow) = &mut *outflow else { return false };
     let links = worker.flows.links.borrow();
     let mut out = Vec::new();
-    // Units are counted once the bound on failovers is.
-    if outflow.flush(&mut core.store, 0, now, &mut out).is_err() {
+    let units = core.counters.units_admitted();
+    let flushed = outflow.flush(&mut core.store, units, now, &mut out);
+    note_overshoot(&core, outflow);
+    if flushed.is_err() {
         links.values().for_each(|link| link.end());
         return true;
     }

@@ -6,7 +6,7 @@
 //! and they begin anew, but only with the same process as before: that another may replace what is held here, an
 //! operator must say by REPLICAOF.
 
-use crate::clock::boot_micros;
+use crate::clock::{AHEAD_MICROS_MAX, boot_micros, wall_micros};
 use crate::hub::Hub;
 use crate::worker::Worker;
 use std::rc::Rc;
@@ -30,6 +30,8 @@ const CONNECT_TIME: Duration = Duration::from_secs(2);
 const SILENCE_MAX: Duration = Duration::from_secs(3);
 /// Between two tries.
 const RETRY: Duration = Duration::from_millis(500);
+/// Between two looks whether a snapshot is loaded.
+const LOADING_PAUSE: Duration = Duration::from_millis(20);
 /// What waits for a core, of each link.
 const DELIVERIES_WAITING: usize = 16;
 const READ_BYTES: usize = 256 * 1024;
@@ -220,6 +222,10 @@ async fn follow(hub: &Arc<Hub>, primary: Option<Primary>) {
     let Some(primary) = primary else { return std::future::pending().await };
     let mut known = None;
     loop {
+        // What is loaded now would come over what the primary tells.
+        while hub.is_loading() {
+            tokio::time::sleep(LOADING_PAUSE).await;
+        }
         hub.following.tries();
         let why = follow_once(hub, &primary, &mut known).await;
         hub.following.note(FollowingState::Connect, why);
@@ -235,6 +241,9 @@ async fn follow_once(hub: &Arc<Hub>, primary: &Primary, known: &mut Option<[u8; 
         Err(_) => return "it does not answer".to_owned(),
     };
     let hello = first.hello;
+    if !hub.config.test_clock && first.time > wall_micros().saturating_add(AHEAD_MICROS_MAX) {
+        return "its time is more than 24 hours ahead of this machine's clock: one of the two is wrong".to_owned();
+    }
     if known.is_some_and(|known| known != hello.run_id) {
         return "it is another process than the one that was followed, and may know less: say REPLICAOF again to have \
                 what is here replaced by what it holds"
@@ -324,7 +333,7 @@ async fn receive(hub: &Arc<Hub>, link: Link) -> String {
     let following = &hub.following;
     let clear = What::Clear { core: hello.core, cores: hello.cores };
     // What this core tells replaces what was here. The time goes on from the primary's, whatever it was.
-    hub.clock.follow(time, true);
+    hub.clock.follow(time, hello.core == 0);
     if let Err(why) = following.deliver(clear.clone()).await {
         return why;
     }

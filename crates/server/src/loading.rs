@@ -4,6 +4,7 @@
 //! does not answer meanwhile looks dead. The idea: cores listen at once and answer `-LOADING`, while each reads the
 //! whole file and takes what is its own; nothing is served before all have read it to its end.
 
+use crate::clock::AHEAD_MICROS_MAX;
 use crate::worker::Worker;
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -12,8 +13,6 @@ use std::rc::Rc;
 use tollgate_replication::import;
 use tollgate_replication::snapshot::{Part, Reader, Stamp, Unreadable, stamp_of};
 
-/// A timeline further ahead of the wall clock than this is a mistake somewhere, and would lock keys for as long.
-const AHEAD_MICROS_MAX: u64 = 24 * 3_600 * 1_000_000;
 /// Bytes read from the file at once.
 const READ_BYTES: usize = 256 * 1024;
 

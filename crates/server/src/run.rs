@@ -7,7 +7,7 @@ use crate::clock::{Clock, boot_micros, thread_micros, wall_micros};
 use crate::config::Config;
 use crate::directory::{Directory, DirectoryError};
 use crate::facts::Facts;
-use crate::flows::Replicas;
+use crate::flows::{self, Replicas};
 use crate::following::{self, Delivery, Following};
 use crate::hub::{Hub, SharedClock};
 use crate::huge_pages::HugePages;
@@ -426,6 +426,7 @@ async fn tick(worker: Rc<Worker>) {
             core.follow_tunables();
             core.counters.slot_changes.set(core.store.slot_changes());
         }
+        flows::note(&worker);
         let begun_micros = boot_micros();
         let elapsed_micros = begun_micros.saturating_sub(swept_at_micros).min(TICK_MICROS_MAX);
         swept_at_micros = begun_micros;
