@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +32,13 @@ def in_step(primary, replica, *keys: str) -> bool:
     if primary.ask("DBSIZE") != replica.ask("DBSIZE"):
         return False
     return all(primary.ask(f"RL.GET {key}") == replica.ask(f"RL.GET {key}") for key in keys)
+
+
+def halt(server) -> None:
+    """Stops all threads of a process, until SIGCONT."""
+    os.kill(server.pid, signal.SIGSTOP)
+    tasks = Path(f"/proc/{server.pid}/task")
+    assert eventually(lambda: all(") T" in (task / "stat").read_text() for task in tasks.iterdir()))
 
 
 def call_many(wire, count: int, form: str) -> list:
@@ -128,7 +136,7 @@ def test_what_a_failover_would_forget_is_counted(start, cores):
     assert eventually(lambda: told(primary)["failover_overshoot"] == "0")
     with primary.connect() as wire:
         # The replica hears nothing any more, and is not missed for some seconds.
-        os.kill(replica.pid, signal.SIGSTOP)
+        halt(replica)
         try:
             call_many(wire, 200, "RL.SLIDE slide:{} 5 3600")
             call_many(wire, 20, "RL.TOKEN token:{} 100 1 COST 7")
@@ -147,6 +155,33 @@ def test_what_a_failover_would_forget_is_counted(start, cores):
         assert replica.stop() == 0
         call_many(wire, 50, "RL.SLIDE alone:{} 5 3600")
         assert eventually(lambda: int(told(primary)["failover_overshoot"]) == 50)
+
+
+def test_wait_answers_when_replicas_know(start, cores):
+    primary = start(cores)
+    with primary.connect() as wire:
+        assert wire("WAIT 0 0") == 0 and wire("WAIT 1 50") == 0
+        replicas = [start(count, *of(primary)) for count in (1, 3)]
+        assert eventually(lambda: told(primary)["connected_slaves"] == "2")
+        assert eventually(lambda: all(map(is_up, replicas)))
+        for number in range(20):
+            assert wire(f"RL.FIXED key:{number} 5 3600")[0] == 1
+            assert wire("WAIT 2 5000") == 2
+            assert [replica.ask(f"EXISTS key:{number}") for replica in replicas] == [1, 1]
+        assert replicas[0].ask("WAIT 0 0").startswith("ERR WAIT cannot be used with replica")
+        halt(replicas[0])
+        try:
+            wire("SET a 1")
+            assert wire("WAIT 1 5000") == 1 and wire("WAIT 2 100") == 1
+            # Who waits for ever and leaves, or is there when the server ends, is no burden.
+            with primary.connect() as other:
+                other.send("SET b 1", "WAIT 2 0")
+                assert other.read() == "OK"
+            with primary.connect() as other:
+                other.send("WAIT 2 0")
+                assert primary.stop() == 0
+        finally:
+            os.kill(replicas[0].pid, signal.SIGCONT)
 
 
 def test_after_its_primary_died_it_goes_on_from_there(start, cores):
@@ -222,7 +257,7 @@ def test_bad_words_change_nothing(start):
         assert wire("RL.FIXED k 5 60")[0] == 1
         assert wire("ROLE") == [b"master", 0, []]
         assert wire("REPLICAOF NO ONE") == "OK"
-        assert wire("WAIT 0 0").code == "ERR"
+        assert wire("WAIT 0 0") == 0 and wire("WAIT 0 x").code == "ERR"
 
 
 def test_who_asks_for_a_flow_and_says_nothing_costs_nothing(start):

@@ -7,7 +7,6 @@ from server.slots import keys_over_cores
 from server.wire import eventually, flat_map
 
 NO_CLUSTER = "ERR This instance has cluster support disabled"
-NO_WAIT = "ERR {} is not there yet: replicas are told, and nothing waits for them"
 LATER = {
     "READONLY": NO_CLUSTER,
     "READWRITE": NO_CLUSTER,
@@ -15,7 +14,6 @@ LATER = {
     "CLUSTER NODES": NO_CLUSTER,
     "CLUSTER SLOTS": NO_CLUSTER,
     "cluster meet 127.0.0.1 7000": NO_CLUSTER,
-    "WAIT 0 0": NO_WAIT.format("WAIT"),
     "ACL SETUSER me on": "ERR ACL SETUSER is not there yet: the only user is 'default', with --requirepass",
     "ACL LOG": "ERR ACL LOG is not there yet: the only user is 'default', with --requirepass",
 }

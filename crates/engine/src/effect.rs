@@ -23,6 +23,14 @@ pub enum Effect {
         /// The replica's port.
         port: u16,
     },
+    /// Answer this connection with how many replicas have all that is held now, once they are so many or that time has
+    /// passed.
+    AwaitReplicas {
+        /// How many.
+        count: u64,
+        /// In milliseconds; 0 is for ever.
+        timeout: u64,
+    },
     /// Answer this connection once the snapshot of this number is written.
     AwaitSnapshot(u64),
     /// Let this client's connection look at its state: it was killed.

@@ -6,18 +6,8 @@ use crate::session::Session;
 use tollgate_resp::Reply;
 
 const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
-const NO_WAIT: &str = "is not there yet: replicas are told, and nothing waits for them";
 
 /// READONLY, READWRITE and ASKING, in the words that redis-cli looks for.
 pub fn cluster_only(_core: &mut Core, _session: &mut Session, _call: &Call<'_>, reply: &mut Reply<'_>) {
     reply.error(NO_CLUSTER);
-}
-
-/// WAIT.
-pub fn wait(_core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
-    reply.error(&format!("ERR {} {NO_WAIT}", name(call)));
-}
-
-fn name(call: &Call<'_>) -> String {
-    call.text(0).to_ascii_uppercase()
 }

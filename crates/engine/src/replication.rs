@@ -58,6 +58,18 @@ pub fn role(core: &mut Core, _session: &mut Session, _call: &Call<'_>, reply: &m
     reply.integer(0);
 }
 
+/// WAIT numreplicas timeout: how many replicas have acknowledged all that was changed before.
+pub fn wait(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
+    if core.settings.shared.is_replica() {
+        return reply.error("ERR WAIT cannot be used with replica instances.");
+    }
+    let number = |position| std::str::from_utf8(call.argument(position)).ok().and_then(|text| text.parse::<i64>().ok());
+    let Some(count) = number(1) else { return reply.error("ERR value is not an integer or out of range") };
+    let Some(timeout) = number(2) else { return reply.error("ERR timeout is not an integer or out of range") };
+    let Ok(timeout) = u64::try_from(timeout) else { return reply.error("ERR timeout is negative") };
+    core.effects.push(Effect::AwaitReplicas { count: u64::try_from(count).unwrap_or(0), timeout });
+}
+
 /// RL.FLOW version core port: what a replica says to be told what a core holds.
 pub fn flow(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
     let number = |position| std::str::from_utf8(call.argument(position)).ok().and_then(|text| text.parse::<u16>().ok());

@@ -828,12 +828,13 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "wait",
         arity: 3,
-        flags: Flags::NONE,
+        flags: Flags::NO_MULTI,
         categories: &["@slow", "@connection"],
         group: "generic",
-        summary: "Is not there yet: an error that says so.",
+        route: Route::Process,
+        summary: "Waits until so many replicas have all that was changed before, or for the timeout; how many have it.",
         arguments: args::WAIT,
-        handler: Handler::Session(later::wait),
+        handler: Handler::Session(replication::wait),
         ..SERVER
     },
     Command {

@@ -170,6 +170,11 @@ impl Outflow {
         }
     }
 
+    /// The last flush.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
     /// Whether the walk of a link is still under way.
     pub fn is_walking(&self, link: LinkId) -> bool {
         self.links.get(&link).is_some_and(|link| link.walk.is_some())

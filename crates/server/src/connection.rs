@@ -18,7 +18,7 @@ use self::reading::Input;
 use crate::audit;
 use crate::batch::{BATCH_COMMANDS_MAX, Batch, Item, Stop};
 use crate::clock::boot_micros;
-use crate::flows::Follower;
+use crate::flows::{self, Follower};
 use crate::hub::Fresh;
 use crate::monitor::Monitor;
 use crate::outbox::{Marks, Outbox};
@@ -89,11 +89,20 @@ pub struct Connection<S> {
     silent: bool,
     /// Whether that is for one command only.
     skipping: bool,
-    /// The snapshot that a SAVE is to be answered after.
-    awaited_snapshot: Option<u64>,
+    /// What the present command is to be answered after.
+    awaited: Option<Awaited>,
     /// The core whose flow it asked for, and the port of the replica that it is.
     flow: Option<(usize, u16)>,
     ending: Option<Ending>,
+}
+
+/// What a command is answered after.
+#[derive(Clone, Copy, Debug)]
+enum Awaited {
+    /// So many replicas that know, or so many milliseconds.
+    Replicas { count: u64, timeout: u64 },
+    /// The snapshot of this number.
+    Snapshot(u64),
 }
 
 /// How a connection ends once its replies are written.
@@ -146,7 +155,7 @@ impl<S: Stream> Connection<S> {
             monitor: None,
             silent: false,
             skipping: false,
-            awaited_snapshot: None,
+            awaited: None,
             flow: None,
             ending: None,
         }
@@ -214,6 +223,32 @@ impl<S: Stream> Connection<S> {
             }
         })
         .await;
+    }
+
+    /// Answers what has to be waited for, unless the client leaves before. What was answered before it leaves at once.
+    #[expect(clippy::await_holding_refcell_ref, reason = "a connection that waits neither reads nor writes")]
+    async fn answer_after(&mut self, awaited: Awaited) {
+        if self.flush().await.is_err() {
+            self.ending = Some(Ending::Cut);
+            return;
+        }
+        let (worker, wire) = (self.worker.clone(), self.wire.clone());
+        let stream = wire.stream().borrow();
+        let happens = async {
+            match awaited {
+                Awaited::Replicas { count, timeout } => Ok(flows::wait(&worker, count, timeout).await),
+                Awaited::Snapshot(number) => Err(worker.hub.saving.wait(number).await),
+            }
+        };
+        tokio::select! {
+            biased;
+            () = stream.gone() => self.ending = Some(Ending::Cut),
+            happened = happens => match happened {
+                Ok(known) => self.reply().integer(i64::try_from(known).unwrap_or(0)),
+                Err(true) => self.reply().simple("OK"),
+                Err(false) => self.answer_text("ERR the snapshot could not be written: the server's log says why"),
+            },
+        }
     }
 
     /// Hands the socket to the core whose flow was asked for.
@@ -498,7 +533,10 @@ impl<S: Stream> Connection<S> {
                     self.flow = Some((usize::from(core), port));
                     self.ending = Some(Ending::Cut);
                 }
-                Effect::AwaitSnapshot(number) => self.awaited_snapshot = Some(number),
+                Effect::AwaitReplicas { count, timeout } => {
+                    self.awaited = Some(Awaited::Replicas { count, timeout });
+                }
+                Effect::AwaitSnapshot(number) => self.awaited = Some(Awaited::Snapshot(number)),
                 Effect::Pause { milliseconds, all } => self.worker.hub.pause.begin(boot_micros(), milliseconds, all),
                 Effect::Unpause => self.worker.hub.pause.end(),
                 Effect::Monitor => self.begin_monitor(),
@@ -567,11 +605,8 @@ impl<S: Stream> Connection<S> {
             let worker = self.worker.clone();
             let call = Call { args, at: ready.at, now: worker.now() };
             self.run_session(&mut worker.core.borrow_mut(), ready.entry, &call);
-            if let Some(number) = self.awaited_snapshot.take() {
-                match worker.hub.saving.wait(number).await {
-                    true => self.reply().simple("OK"),
-                    false => self.answer_text("ERR the snapshot could not be written: the server's log says why"),
-                }
+            if let Some(awaited) = self.awaited.take() {
+                Box::pin(self.answer_after(awaited)).await;
             }
         }
         let mut reply = Reply::new(&mut self.outbox.bytes, protocol);

@@ -22,7 +22,6 @@ pub struct Facts {
     saving: Arc<Saving>,
     following: Arc<Following>,
     replicas: Arc<Replicas>,
-    cores: usize,
 }
 
 /// Kernel ticks a second of the times in /proc, fixed on Linux.
@@ -39,8 +38,8 @@ impl Facts {
         following: Arc<Following>,
         replicas: Arc<Replicas>,
     ) -> Facts {
-        let (config_file, cores) = (config.file.clone(), config.cores);
-        Facts { started_micros: boot_micros(), clock, config_file, saving, following, replicas, cores }
+        let config_file = config.file.clone();
+        Facts { started_micros: boot_micros(), clock, config_file, saving, following, replicas }
     }
 }
 
@@ -96,7 +95,7 @@ impl Process for Facts {
     }
 
     fn replicas(&self) -> Vec<ReplicaSeen> {
-        self.replicas.seen(self.cores)
+        self.replicas.seen()
     }
 
     fn start_snapshot(&self, pace: Pace) -> Result<u64, NotStarted> {

@@ -6,12 +6,14 @@
 //! puts the same bytes into each link's buffer; a buffer that grows too large ends its link, and the replica begins
 //! anew.
 
+use crate::clock::boot_micros;
 use crate::hub::Hub;
 use crate::worker::Worker;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -37,6 +39,8 @@ const COPY_WAITS_BYTES: usize = 512 * 1024;
 /// Bytes that wait for a link at which it is ended.
 const LINK_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// Between two looks of a WAIT.
+const WAIT_PAUSE: Duration = Duration::from_millis(1);
 /// The most links of a core.
 const LINKS_MAX: usize = 16;
 
@@ -136,7 +140,6 @@ async fn tell(link: &Link, mut write: OwnedWriteHalf) -> io::Result<()> {
 }
 
 async fn hear(worker: &Worker, id: LinkId, follower: &Follower, mut read: OwnedReadHalf) -> io::Result<()> {
-    let mut was_copied = false;
     loop {
         let mut bytes = [0; Ack::BYTES];
         read.read_exact(&mut bytes).await?;
@@ -147,9 +150,8 @@ async fn hear(worker: &Worker, id: LinkId, follower: &Follower, mut read: OwnedR
             outflow.acknowledged(id, ack.number, ack.is_copied);
             note_overshoot(&worker.core.borrow(), outflow);
         }
-        if ack.is_copied && !was_copied {
-            was_copied = true;
-            worker.hub.replicas.copied(follower);
+        if ack.is_copied {
+            worker.hub.replicas.acknowledged(follower, worker.index, ack.number);
         }
     }
 }
@@ -192,6 +194,7 @@ fn flush(worker: &Worker, beats: bool) -> bool {
     let mut out = Vec::new();
     let units = core.counters.units_admitted();
     let flushed = outflow.flush(&mut core.store, units, now, &mut out);
+    worker.hub.replicas.ticked(worker.index, outflow.number());
     note_overshoot(&core, outflow);
     if flushed.is_err() {
         links.values().for_each(|link| link.end());
@@ -220,27 +223,88 @@ fn flush(worker: &Worker, beats: bool) -> bool {
     is_any
 }
 
+/// Waits until `count` replicas have acknowledged all that was changed before this was called, or for `timeout`
+/// milliseconds (0: for ever), or until the server ends. Answers how many have.
+pub async fn wait(worker: &Worker, count: u64, timeout: u64) -> u64 {
+    let (hub, until) = (&worker.hub, boot_micros().saturating_add(timeout.saturating_mul(1_000)));
+    let replicas = &hub.replicas;
+    // A tick that was under way may have passed what was changed last; the one after it has not.
+    let ticks: Vec<u64> = replicas.cores.iter().map(|core| core.ticks.load(Ordering::SeqCst) + 2).collect();
+    let mut flushed: Option<Vec<u32>> = None;
+    loop {
+        let are_told = replicas.cores.iter().zip(&ticks).all(|(core, tick)| core.ticks.load(Ordering::SeqCst) >= *tick);
+        if flushed.is_none() && are_told {
+            flushed = Some(replicas.cores.iter().map(|core| core.number.load(Ordering::SeqCst)).collect());
+        }
+        let known = flushed.as_ref().map_or(0, |flushed| replicas.that_know(flushed));
+        let is_over = timeout > 0 && boot_micros() >= until;
+        let none_is_there = count == 0 && replicas.seen().is_empty();
+        if none_is_there || is_over || worker.is_stopping() || (flushed.is_some() && known >= count) {
+            return known;
+        }
+        tokio::time::sleep(WAIT_PAUSE).await;
+    }
+}
+
 /// The replicas of a process, each with a link a core.
+#[derive(Debug)]
+pub struct Replicas {
+    known: Mutex<BTreeMap<Follower, Links>>,
+    cores: Box<[Progress]>,
+}
+
+/// How far a core is.
 #[derive(Debug, Default)]
-pub struct Replicas(Mutex<BTreeMap<Follower, Links>>);
+struct Progress {
+    /// Flushes since the start, those without a change too.
+    ticks: AtomicU64,
+    /// The last flush.
+    number: AtomicU32,
+}
 
 #[derive(Debug, Default)]
 struct Links {
     open: usize,
-    copied: usize,
+    /// By core, once its copy is whole: the last flush that was acknowledged.
+    acknowledged: BTreeMap<usize, u32>,
 }
 
 impl Replicas {
+    /// Of a process with so many cores.
+    pub fn new(cores: usize) -> Replicas {
+        Replicas { known: Mutex::default(), cores: (0..cores).map(|_| Progress::default()).collect() }
+    }
+
     fn with<R>(&self, change: impl FnOnce(&mut BTreeMap<Follower, Links>) -> R) -> R {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replicas that have acknowledged these flushes, by core.
+    fn that_know(&self, flushed: &[u32]) -> u64 {
+        let knows = |links: &&Links| {
+            let has = |(core, number): (usize, &u32)| links.acknowledged.get(&core).is_some_and(|has| has >= number);
+            flushed.iter().enumerate().all(has)
+        };
+        u64::try_from(self.with(|replicas| replicas.values().filter(knows).count())).unwrap_or(0)
+    }
+
+    fn ticked(&self, core: usize, number: u32) {
+        if let Some(progress) = self.cores.get(core) {
+            progress.number.store(number, Ordering::SeqCst);
+            progress.ticks.fetch_add(1, Ordering::SeqCst);
+        }
     }
 
     fn joined(&self, follower: &Follower) {
         self.with(|replicas| replicas.entry(follower.clone()).or_default().open += 1);
     }
 
-    fn copied(&self, follower: &Follower) {
-        self.with(|replicas| replicas.entry(follower.clone()).or_default().copied += 1);
+    fn acknowledged(&self, follower: &Follower, core: usize, number: u32) {
+        self.with(|replicas| {
+            if let Some(links) = replicas.get_mut(follower) {
+                links.acknowledged.insert(core, number);
+            }
+        });
     }
 
     /// With one link a replica loses all: it begins them anew.
@@ -248,7 +312,7 @@ impl Replicas {
         self.with(|replicas| {
             if let Some(links) = replicas.get_mut(follower) {
                 links.open = links.open.saturating_sub(1);
-                links.copied = 0;
+                links.acknowledged.clear();
                 if links.open == 0 {
                     replicas.remove(follower);
                 }
@@ -256,12 +320,12 @@ impl Replicas {
         });
     }
 
-    /// All of them; a replica is online once all `cores` of this process have told it what they hold.
-    pub fn seen(&self, cores: usize) -> Vec<ReplicaSeen> {
+    /// All of them; a replica is online once all cores of this process have told it what they hold.
+    pub fn seen(&self) -> Vec<ReplicaSeen> {
         let seen = |(follower, links): (&Follower, &Links)| ReplicaSeen {
             host: follower.host.clone(),
             port: follower.port,
-            is_online: links.copied >= cores,
+            is_online: links.acknowledged.len() >= self.cores.len(),
         };
         self.with(|replicas| replicas.iter().map(seen).collect())
     }

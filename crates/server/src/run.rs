@@ -153,7 +153,7 @@ pub(crate) fn assemble(config: Config, clients_max: usize, port: u16) -> Result<
     let counters: Arc<[Arc<Counters>]> = (0..config.cores).map(|_| Arc::new(Counters::new(commands))).collect();
     let saving = Saving::new(config.dir.clone(), config.save_interval, clock.clone(), counters.clone());
     let (following, deliveries) = Following::new(config.cores);
-    let (following, replicas) = (Arc::new(following), Arc::new(Replicas::default()));
+    let (following, replicas) = (Arc::new(following), Arc::new(Replicas::new(config.cores)));
     let process = Facts::new(clock.clone(), &config, saving.clone(), following.clone(), replicas.clone());
     let settings = settings(&config, clients_max, port, process).map_err(StartError::Random)?;
     let hub = Hub::new(config, clients_max, clock, Arc::new(settings), counters, saving, (following, replicas));
