@@ -208,8 +208,15 @@ fn overshoot_is_what_the_slowest_whole_copy_lacks() {
     assert_eq!(world.outflow.overshoot(world.units), 3, "the other has not");
     world.deliver(1, usize::MAX);
     assert_eq!(world.outflow.overshoot(world.units), 1, "what is not flushed is not known");
-    // One that is only being copied holds nobody up, and counts for nothing.
+    // One that is only being copied holds nobody up, and counts for nothing, though it acknowledges what it is told.
+    for choice in 0..40 {
+        world.call(0, choice, 0);
+    }
     world.join();
+    world.tick(1);
+    (0..3).for_each(|place| world.deliver(place, usize::MAX));
+    assert!(world.outflow.is_walking(world.replicas[2].0.link));
+    charge(&mut world);
     world.tick(1);
     world.deliver(0, usize::MAX);
     world.deliver(1, usize::MAX);

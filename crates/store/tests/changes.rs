@@ -193,3 +193,53 @@ fn too_many_changes_are_said_to_be_and_take_no_memory() {
     store.take_changes(NOW, &mut |_| told += 1).unwrap();
     assert_eq!(told, 1);
 }
+
+/// Keys of one length, their removal in part, and keys of another length, all at the bound: records are evicted, or
+/// moved so that pages come free, while a copy is kept.
+#[test]
+fn a_copy_is_told_of_what_is_moved_or_evicted_to_make_room() {
+    for eviction in [Eviction::EvictLeast, Eviction::NoEviction] {
+        let mut store = Store::new(StoreConfig {
+            hash_seed: [1, 2, 3, 4],
+            core: 0,
+            cores: 1,
+            memory_max_bytes: 2_000_000,
+            eviction,
+            random_seed: 1,
+        });
+        let mut copy = Copy::of(&mut store);
+        let put = |store: &mut Store, number: usize, length: usize| {
+            let key = format!("{number:0length$}");
+            let at = store.hasher().locate(key.as_bytes());
+            let ask = Ask { policy: policy(0), cost: 1, mode: Mode::Charge };
+            store.charge(at, key.as_bytes(), &ask, NOW).is_ok()
+        };
+        for number in 0..30_000 {
+            put(&mut store, number, 20);
+            if number % 1_000 == 0 {
+                copy.step(&mut store, NOW);
+            }
+        }
+        while copy.cursor.is_some() {
+            copy.step(&mut store, NOW);
+        }
+        let keys: Vec<Vec<u8>> = held(&store, NOW).into_keys().collect();
+        for key in keys.iter().enumerate().filter(|(number, _)| number % 3 > 0).map(|(_, key)| key) {
+            let at = store.hasher().locate(key);
+            let id = store.find(at, key, NOW).unwrap();
+            store.remove(at, id);
+        }
+        copy.take(&mut store, NOW);
+        // What is written now is to be told, and may be moved before it is.
+        for number in 0..30_000 {
+            put(&mut store, number % 3_000, 20);
+            put(&mut store, number, 90);
+            if number % 700 == 0 {
+                copy.take(&mut store, NOW);
+            }
+        }
+        copy.take(&mut store, NOW);
+        assert_eq!(copy.held, held(&store, NOW), "{eviction:?}");
+        assert!(store.stats().evicted_keys > 100 || eviction == Eviction::NoEviction);
+    }
+}
