@@ -285,3 +285,47 @@ def test_killed_at_any_moment_of_a_save_the_one_before_is_there(start, tmp_path)
             wire.rest()
         assert again.process.wait(10) == 0
     assert not [path for path in Path(tmp_path).iterdir() if path.name not in (FILE, FILE + ".tmp", "tollgate.lock")]
+
+
+def test_who_reads_late_is_not_answered_what_the_last_snapshot_lacks(start, tmp_path):
+    """A client that holds its connection up until the snapshot at the end is being written."""
+    server = start(1, "--dir", str(tmp_path), "--save-interval", "0")
+    with server.connect() as wire:
+        for first in range(0, 600_000, 20_000):
+            wire.send(*[f"SET key:{number} 1" for number in range(first, first + 20_000)])
+            assert all(wire.read() == "OK" for _ in range(20_000))
+        wire(["SET", "large", "x" * 60_000])
+        late = server.connect()
+        late.send(*["GET large", "RL.FIXED used 1000000 86400"] * 220)
+        time.sleep(0.2)
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(2.05)
+        answered = late.rest().count(b"*5\r\n:1\r\n")
+    assert server.process.wait(20) == 0
+    with start(1, "--dir", str(tmp_path)).connect() as wire:
+        loaded(wire)
+        remaining = wire("RL.FIXED used 1000000 86400 PEEK")[2]
+        assert 1_000_000 - remaining >= answered
+
+
+def test_a_key_that_is_renamed_while_it_is_written_is_in_it(start, cores, tmp_path):
+    """Whether the walk has passed the old place, the new one, both or none."""
+    server = start(cores, "--dir", str(tmp_path), "--save-interval", "0")
+    with server.connect() as wire:
+        for first in range(0, 120_000, 20_000):
+            wire.send(*[f"SET key:{number} 1" for number in range(first, first + 20_000)])
+            assert all(wire.read() == "OK" for _ in range(20_000))
+        wire.send(*[f"RL.FIXED old:{number} 5 3600 COST 5" for number in range(400)])
+        assert all(wire.read()[0] == 1 for _ in range(400))
+        assert wire("BGSAVE") == "Background saving started"
+        renamed = 0
+        while persistence(server)["rdb_bgsave_in_progress"] == "1" and renamed < 400:
+            assert wire(f"RENAME old:{renamed} new:{renamed}") == "OK"
+            renamed += 1
+        assert renamed > 50 and eventually(lambda: persistence(server)["rdb_bgsave_in_progress"] == "0", seconds=30)
+    server.kill()
+    with start(cores, "--dir", str(tmp_path), "--save-interval", "0").connect() as wire:
+        loaded(wire)
+        for number in range(renamed):
+            wire.send(f"EXISTS old:{number} new:{number}")
+        assert all(wire.read() >= 1 for _ in range(renamed))

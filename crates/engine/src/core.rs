@@ -58,6 +58,9 @@ pub struct Core {
     pub latency: Latency,
     /// The busiest keys.
     pub top: TopKeys,
+    /// Keys that were renamed or copied since a snapshot's walk through this core began, which may have passed the
+    /// place where they are now and not yet come to where they were. `None`: there is no walk.
+    pub moved_here: Option<Vec<Box<[u8]>>>,
     /// What the store's changes stood at when the gauges were last brought up to date.
     published: u64,
     /// What the CPU has.
@@ -89,6 +92,7 @@ impl Core {
             slowlog,
             latency: Latency::default(),
             top,
+            moved_here: None,
             published: 0,
             wide: Wide::detect(),
             registry,

@@ -189,6 +189,9 @@ fn put(core: &mut Core, call: &Call<'_>, given: Cargo, way: Way, fragment: &mut 
         fragment.push(NOTHING);
         return None;
     };
+    if let Some(moved) = &mut core.moved_here {
+        moved.push(call.key().into());
+    }
     match core.store.put_content(call.at, call.key(), found, &content, way.force, call.now) {
         Ok(_) => {
             fragment.push(DONE);

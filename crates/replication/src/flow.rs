@@ -117,6 +117,7 @@ impl Outflow {
         if self.links.is_empty() {
             store.track_changes(false);
             self.units.clear();
+            self.number = 0;
         }
         self.settle();
     }
@@ -140,6 +141,9 @@ impl Outflow {
         if is_any {
             self.number = self.number.checked_add(1).ok_or(BeginAnew)?;
             let flag = [u8::from(is_cleared)];
+            if records.len() > PART_BYTES_MAX / 2 {
+                return Err(BeginAnew);
+            }
             self.part_of(out, CHANGES, now, &[&flag, &records]);
         }
         // Where nothing changed that is told, what was admitted is in the copies that are under way.
@@ -218,7 +222,7 @@ impl Outflow {
     fn part_of(&self, out: &mut Vec<u8>, kind: u8, now: Micros, body: &[&[u8]]) {
         let time = now.to_le_bytes();
         let pieces: Vec<&[u8]> = std::iter::once(&time[..]).chain(body.iter().copied()).collect();
-        // A flush is bounded far below 4 GiB by what the store keeps for it; if not, the number tells that it lacks.
+        // All parts are bounded far below the 4 GiB that this refuses.
         let _ = part::write(out, kind, self.number, &pieces);
     }
 }

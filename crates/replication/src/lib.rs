@@ -21,4 +21,4 @@ pub mod snapshot;
 mod transfer;
 
 pub use record::{Damaged, Record, VERSION, write};
-pub use transfer::{Export, NotImported, import};
+pub use transfer::{Export, NotImported, export_keys, import};

@@ -8,47 +8,83 @@ use crate::record::{Damaged, Record, write};
 use tollgate_limits::Micros;
 use tollgate_store::{OutOfMemory, Store};
 
+/// Bytes of records after which a step ends, be it in the middle of a table.
+const STEP_BYTES: usize = 256 * 1024;
+
 /// A walk through all that a store holds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Export {
     cursor: Option<u32>,
+    /// Keys of the table that the walk has passed last, which were too much for one step.
+    left: Vec<Box<[u8]>>,
 }
 
 impl Export {
     /// One that begins.
     pub fn new(store: &Store) -> Export {
-        Export { cursor: store.first_cursor() }
+        Export { cursor: store.first_cursor(), left: Vec::new() }
     }
 
     /// Whether it has come to its end.
     pub fn is_done(&self) -> bool {
-        self.cursor.is_none()
+        self.cursor.is_none() && self.left.is_empty()
     }
 
-    /// Appends the records of the next keys to `out`, at least `count` of them but at most one table more. Answers how
-    /// many they are; those that have expired are passed over.
-    pub fn step(&mut self, store: &Store, count: usize, now: Micros, out: &mut Vec<u8>) -> u64 {
-        let mut records = 0;
-        if let Some(cursor) = self.cursor {
-            self.cursor = store.scan(cursor, count, now, &mut |id, key| {
-                write(out, key, Some(store.holding(id)));
-                records += 1;
-            });
-        }
-        records
+    /// Appends the records of the next keys to `out`: at least `count` of them but at most one table more, and no more
+    /// once they are [`STEP_BYTES`]. Answers how many they are; those that have expired are passed over.
+    pub fn step(&mut self, store: &mut Store, count: usize, now: Micros, out: &mut Vec<u8>) -> u64 {
+        self.go_on(store, count, now, out, false)
     }
 
     /// As [`Export::step`], and has the changes of those keys told from here on. Only right after changes were taken.
     pub(crate) fn step_and_track(&mut self, store: &mut Store, count: usize, now: Micros, out: &mut Vec<u8>) {
-        let Some(cursor) = self.cursor else { return };
-        // What has expired is no record to any call, and none makes it one again.
-        let mut met = Vec::new();
-        self.cursor = store.scan(cursor, count, now, &mut |id, key| {
-            write(out, key, Some(store.holding(id)));
-            met.push(id);
-        });
-        met.into_iter().for_each(|id| store.copied(id));
+        self.go_on(store, count, now, out, true);
     }
+
+    fn go_on(&mut self, store: &mut Store, count: usize, now: Micros, out: &mut Vec<u8>, tracks: bool) -> u64 {
+        let end = out.len() + STEP_BYTES;
+        let (mut records, hasher) = (0, store.hasher());
+        while out.len() < end
+            && let Some(key) = self.left.pop()
+        {
+            let at = hasher.locate(&key);
+            if let Some(id) = store.find(at, &key, now) {
+                write(out, &key, Some(store.holding(id)));
+                records += 1;
+                if tracks {
+                    store.copied(id);
+                }
+            }
+        }
+        let Some(cursor) = self.cursor.filter(|_| self.left.is_empty() && out.len() < end) else { return records };
+        // What has expired is no record to any call, and none makes it one again.
+        let (mut met, left) = (Vec::new(), &mut self.left);
+        self.cursor = store.scan(cursor, count, now, &mut |id, key| {
+            if out.len() < end {
+                write(out, key, Some(store.holding(id)));
+                met.push(id);
+            } else {
+                left.push(key.into());
+            }
+        });
+        records += met.len() as u64;
+        if tracks {
+            met.into_iter().for_each(|id| store.copied(id));
+        }
+        records
+    }
+}
+
+/// Appends the records of such of the keys as the store holds. Answers how many they are.
+pub fn export_keys(store: &mut Store, keys: &[Box<[u8]>], now: Micros, out: &mut Vec<u8>) -> u64 {
+    let (hasher, mut records) = (store.hasher(), 0);
+    for key in keys {
+        if let Some(id) = store.find(hasher.locate(key), key, now) {
+            write(out, key, Some(store.holding(id)));
+            records += 1;
+        }
+    }
+    records
 }
 
 /// Why records did not all come into a store.

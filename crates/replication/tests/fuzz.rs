@@ -48,7 +48,7 @@ fn samples() -> [Vec<u8>; 2] {
     }
     let (mut records, mut walk, mut count) = (Vec::new(), Export::new(&store), 0);
     while !walk.is_done() {
-        count += walk.step(&store, 100, NOW, &mut records);
+        count += walk.step(&mut store, 100, NOW, &mut records);
     }
     let mut writer = Writer::new(Vec::new()).unwrap();
     writer.records(&records, count).unwrap();

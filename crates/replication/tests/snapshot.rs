@@ -74,7 +74,7 @@ fn held(stores: &[Store]) -> BTreeMap<Vec<u8>, Content> {
 }
 
 /// A snapshot of stores, in parts of some records each.
-fn written(stores: &[Store]) -> Vec<u8> {
+fn written(stores: &mut [Store]) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).unwrap();
     for store in stores {
         let mut walk = Export::new(store);
@@ -113,7 +113,7 @@ fn what_was_there_comes_back_whatever_the_number_of_cores() {
     for from in [1, 2, 5] {
         let mut stores = cores(from);
         stores.iter_mut().for_each(|store| fill(store, 0..1_000));
-        let (file, expected) = (written(&stores), held(&stores));
+        let (file, expected) = (written(&mut stores), held(&stores));
         assert_eq!(expected.len(), 1_000);
         assert_eq!(stamp_of(&mut Cursor::new(&file)).unwrap(), STAMP);
         for to in [1, 3] {
@@ -136,7 +136,7 @@ fn what_is_there_all_the_while_is_in_it_though_tables_grow() {
     let (mut writer, mut walk, mut next) = (Writer::new(Vec::new()).unwrap(), Export::new(&stores[0]), 500);
     while !walk.is_done() {
         let mut part = Vec::new();
-        let records = walk.step(&stores[0], 10, NOW, &mut part);
+        let records = walk.step(&mut stores[0], 10, NOW, &mut part);
         writer.records(&part, records).unwrap();
         fill(&mut stores[0], next..next + 30);
         next += 30;
@@ -155,7 +155,7 @@ fn keys_that_have_expired_are_left_out() {
     let (mut writer, mut walk, mut records) = (Writer::new(Vec::new()).unwrap(), Export::new(&stores[0]), 0);
     let mut part = Vec::new();
     while !walk.is_done() {
-        records += walk.step(&stores[0], 1_000, NOW + 2_000_000_000, &mut part);
+        records += walk.step(&mut stores[0], 1_000, NOW + 2_000_000_000, &mut part);
     }
     writer.records(&part, records).unwrap();
     // Integers and bytes without an expiry: two of eight.
@@ -180,7 +180,7 @@ fn boundaries(file: &[u8]) -> Vec<usize> {
 fn no_piece_of_a_snapshot_is_taken_for_one() {
     let mut stores = cores(1);
     fill(&mut stores[0], 0..60);
-    let file = written(&stores);
+    let file = written(&mut stores);
     let places = boundaries(&file);
     assert!(places.len() > 4 && places.last() == Some(&file.len()));
     for end in 0..file.len() {
@@ -211,7 +211,7 @@ fn no_piece_of_a_snapshot_is_taken_for_one() {
 fn no_changed_bit_is_overlooked() {
     let mut stores = cores(1);
     fill(&mut stores[0], 0..16);
-    let file = written(&stores);
+    let file = written(&mut stores);
     for place in 0..file.len() {
         for bit in 0..8 {
             let mut changed = file.clone();
@@ -239,7 +239,7 @@ fn a_declared_length_takes_no_memory() {
 
 #[test]
 fn later_versions_and_other_files_are_told_apart() {
-    let mut later = written(&cores(1));
+    let mut later = written(&mut cores(1));
     later[8] = SNAPSHOT_VERSION + 1;
     let error = stamp_of(&mut Cursor::new(&later)).unwrap_err().to_string();
     assert!(error.contains(&format!("version {}", SNAPSHOT_VERSION + 1)), "{error}");

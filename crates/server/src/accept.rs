@@ -117,6 +117,7 @@ fn hand_over(worker: &Rc<Worker>, core: usize, fresh: Fresh) {
 
 /// Serves a connection that another core accepted and this one was chosen for.
 pub fn spawn(worker: Rc<Worker>, fresh: Fresh) {
+    let counts = !matches!(fresh, Fresh::Flow(..));
     let started = match fresh {
         Fresh::Tcp(stream, peer, local) => {
             TcpStream::from_std(stream).map(|stream| serve(&worker, stream, tcp_peer(peer, local)))
@@ -130,7 +131,9 @@ pub fn spawn(worker: Rc<Worker>, fresh: Fresh) {
         }
     };
     if let Err(error) = started {
-        worker.hub.remove_load(worker.index);
+        if counts {
+            worker.hub.remove_load(worker.index);
+        }
         tracing::warn!(%error, "cannot take a connection over");
     }
 }

@@ -484,7 +484,7 @@ impl<S: Stream> Connection<S> {
 
     /// Whether nothing more is to be run.
     pub(crate) fn is_ending(&self) -> bool {
-        self.ending.is_some()
+        self.ending.is_some() || self.worker.is_halted()
     }
 
     /// What will be written. No reply of another core may be outstanding.
@@ -531,7 +531,7 @@ impl<S: Stream> Connection<S> {
                 Effect::Shutdown { saves } => self.worker.hub.shut_down(saves != Some(false)),
                 Effect::Flow { core, port } => {
                     self.flow = Some((usize::from(core), port));
-                    self.ending = Some(Ending::Cut);
+                    self.ending = Some(Ending::Close);
                 }
                 Effect::AwaitReplicas { count, timeout } => {
                     self.awaited = Some(Awaited::Replicas { count, timeout });

@@ -68,7 +68,10 @@ struct Link {
     /// Bytes that are being written.
     under_way: Cell<usize>,
     more: Notify,
+    /// Flushes since it was told anything.
+    quiet: Cell<u32>,
     is_over: Cell<bool>,
+    over: Notify,
 }
 
 impl Link {
@@ -76,15 +79,20 @@ impl Link {
         self.waiting.borrow().len() + self.under_way.get()
     }
 
+    /// Ends it, also in the middle of a write that its replica does not take.
     fn end(&self) {
         self.is_over.set(true);
-        self.more.notify_one();
+        *self.waiting.borrow_mut() = Vec::new();
+        self.over.notify_one();
     }
 }
 
 /// Tells one replica all that this core holds, until it leaves.
 pub async fn serve(worker: Rc<Worker>, stream: TcpStream, follower: Follower) {
     let flows = &worker.flows;
+    if worker.hub.settings.shared.is_replica() {
+        return;
+    }
     if flows.links.borrow().len() >= LINKS_MAX {
         return tracing::warn!(replica = follower.host, "it is told nothing: {LINKS_MAX} links are open already");
     }
@@ -103,6 +111,7 @@ pub async fn serve(worker: Rc<Worker>, stream: TcpStream, follower: Follower) {
     }
     let ended = tokio::select! {
         ended = tell(&link, write) => ended,
+        () = link.over.notified() => Err(io::Error::other("it must begin anew: more waited for it than is kept")),
         ended = hear(&worker, id, &follower, read) => ended,
     };
     if let Err(error) = ended {
@@ -110,7 +119,7 @@ pub async fn serve(worker: Rc<Worker>, stream: TcpStream, follower: Follower) {
         tracing::info!(replica, port, core, %error, "a replica's link ended");
     }
     flows.links.borrow_mut().remove(&id);
-    worker.hub.replicas.left(&follower);
+    worker.hub.replicas.left(&follower, worker.index);
     if let Some(outflow) = &mut *flows.outflow.borrow_mut() {
         outflow.leave(&mut worker.core.borrow_mut().store, id);
     }
@@ -126,9 +135,6 @@ fn hello(hub: &Hub, core: usize) -> Hello {
 async fn tell(link: &Link, mut write: OwnedWriteHalf) -> io::Result<()> {
     loop {
         let bytes = std::mem::take(&mut *link.waiting.borrow_mut());
-        if link.is_over.get() {
-            return Err(io::Error::other("it must begin anew: more waited for it than is kept"));
-        }
         if bytes.is_empty() {
             link.more.notified().await;
             continue;
@@ -159,14 +165,13 @@ async fn hear(worker: &Worker, id: LinkId, follower: &Follower, mut read: OwnedR
 async fn tick(worker: Rc<Worker>) {
     let mut interval = tokio::time::interval(FLUSH);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut quiet = 0;
     loop {
         interval.tick().await;
         if worker.flows.links.borrow().is_empty() {
             worker.flows.is_ticking.set(false);
             return;
         }
-        quiet = if flush(&worker, quiet >= QUIET_FLUSHES_MAX) { 0 } else { quiet + 1 };
+        flush(&worker);
     }
 }
 
@@ -185,11 +190,10 @@ fn note_overshoot(core: &Core, outflow: &Outflow) {
     peak.set(peak.get().max(now));
 }
 
-/// Answers whether links were told anything.
-fn flush(worker: &Worker, beats: bool) -> bool {
+fn flush(worker: &Worker) {
     let (mut core, now) = (worker.core.borrow_mut(), worker.now());
     let mut outflow = worker.flows.outflow.borrow_mut();
-    let Some(outflow) = &mut *outflow else { return false };
+    let Some(outflow) = &mut *outflow else { return };
     let links = worker.flows.links.borrow();
     let mut out = Vec::new();
     let units = core.counters.units_admitted();
@@ -198,21 +202,23 @@ fn flush(worker: &Worker, beats: bool) -> bool {
     note_overshoot(&core, outflow);
     if flushed.is_err() {
         links.values().for_each(|link| link.end());
-        return true;
+        return;
     }
-    if out.is_empty() && beats {
-        outflow.beat(now, &mut out);
-    }
-    let mut is_any = !out.is_empty();
-    for (id, link) in links.iter() {
+    // All walks together take no more than one would.
+    let copying = links.keys().filter(|id| outflow.is_walking(**id)).count();
+    for (id, link) in links.iter().filter(|(_, link)| !link.is_over.get()) {
         {
             let mut waiting = link.waiting.borrow_mut();
             let before = waiting.len();
             waiting.extend_from_slice(&out);
             if waiting.len() + link.under_way.get() < COPY_WAITS_BYTES {
-                outflow.walk(*id, &mut core.store, COPY_KEYS, now, &mut waiting);
+                outflow.walk(*id, &mut core.store, COPY_KEYS / copying.max(1), now, &mut waiting);
             }
-            is_any |= waiting.len() > before;
+            link.quiet.set(if waiting.len() > before { 0 } else { link.quiet.get() + 1 });
+            if link.quiet.get() >= QUIET_FLUSHES_MAX {
+                outflow.beat(now, &mut waiting);
+                link.quiet.set(0);
+            }
         }
         if link.bytes() > LINK_BYTES_MAX {
             link.end();
@@ -220,7 +226,12 @@ fn flush(worker: &Worker, beats: bool) -> bool {
             link.more.notify_one();
         }
     }
-    is_any
+}
+
+/// Ends all links of a core: its process follows another, and nobody is told its changes from now on.
+pub fn end_all(worker: &Worker) {
+    worker.core.borrow_mut().store.track_changes(false);
+    worker.flows.links.borrow().values().for_each(|link| link.end());
 }
 
 /// Waits until `count` replicas have acknowledged all that was changed before this was called, or for `timeout`
@@ -307,12 +318,11 @@ impl Replicas {
         });
     }
 
-    /// With one link a replica loses all: it begins them anew.
-    fn left(&self, follower: &Follower) {
+    fn left(&self, follower: &Follower, core: usize) {
         self.with(|replicas| {
             if let Some(links) = replicas.get_mut(follower) {
                 links.open = links.open.saturating_sub(1);
-                links.acknowledged.clear();
+                links.acknowledged.remove(&core);
                 if links.open == 0 {
                     replicas.remove(follower);
                 }

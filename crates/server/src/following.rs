@@ -7,6 +7,8 @@
 //! operator must say by REPLICAOF.
 
 use crate::clock::{AHEAD_MICROS_MAX, boot_micros, wall_micros};
+use crate::config::CORES_MAX;
+use crate::flows;
 use crate::hub::Hub;
 use crate::worker::Worker;
 use std::rc::Rc;
@@ -22,7 +24,8 @@ use tollgate_engine::settings::{Following as Shown, FollowingState};
 use tollgate_limits::Micros;
 use tollgate_replication::flow::{Ack, Heard, Hello, Inflow, RUN_ID_BYTES, Told};
 use tollgate_replication::{NotImported, VERSION, import};
-use tollgate_store::SLOTS;
+use tollgate_resp::printable;
+use tollgate_store::{SLOTS, Store};
 
 /// To connect, and to be answered.
 const CONNECT_TIME: Duration = Duration::from_secs(2);
@@ -35,6 +38,10 @@ const LOADING_PAUSE: Duration = Duration::from_millis(20);
 /// What waits for a core, of each link.
 const DELIVERIES_WAITING: usize = 16;
 const READ_BYTES: usize = 256 * 1024;
+/// The most that comes before a part is whole that says who tells.
+const HELLO_BYTES_MAX: usize = 2 * READ_BYTES;
+/// Slots that are gone through before others have their turn.
+const SLOTS_AT_ONCE: usize = 64;
 
 /// Where a primary serves clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,8 +63,12 @@ pub struct Delivery {
 enum What {
     /// Records, of which it takes its own.
     Put(Arc<[u8]>),
-    /// What it has of the slots of core `core` of `cores`.
+    /// Forget what it has of the slots of core `core` of `cores`.
     Clear { core: u16, cores: u16 },
+    /// A copy of those slots begins.
+    Begin { core: u16, cores: u16 },
+    /// It has ended: what it did not have is forgotten.
+    End { core: u16, cores: u16 },
 }
 
 /// Whom this process follows, and how that goes.
@@ -108,8 +119,9 @@ impl Following {
         }
         *state = State { primary: primary.clone(), is_started: state.is_started, ..State::default() };
         hub.settings.shared.set_replica(primary.is_some());
-        drop(state);
+        // Under the lock, so that the last word is the same everywhere.
         self.wanted.send_replace(primary);
+        drop(state);
         Ok(())
     }
 
@@ -178,22 +190,38 @@ impl Following {
 /// Takes over what a core is to have, for ever.
 pub async fn take_over(worker: Rc<Worker>, mut deliveries: mpsc::Receiver<Delivery>) {
     while let Some(Delivery { what, done }) = deliveries.recv().await {
-        let mut core = worker.core.borrow_mut();
         let taken = match what {
             // What was on its way when this process was made a primary came too late.
             _ if !worker.hub.settings.shared.is_replica() => Ok(()),
-            What::Put(records) => import(&records, &mut core.store, worker.now()).map(drop),
-            What::Clear { core: of, cores } => {
-                (0..SLOTS).filter(|slot| owner(*slot, cores.max(1)) == of).for_each(|slot| {
-                    core.store.flush_slot(slot);
-                });
-                Ok(())
+            What::Put(records) => import(&records, &mut worker.core.borrow_mut().store, worker.now()).map(drop),
+            What::Clear { core, cores } => {
+                each_slot(&worker, core, cores, |store, slot| {
+                    let _ = store.flush_slot(slot);
+                })
+                .await
             }
+            What::Begin { core, cores } => {
+                // The marks are its own from now on, and nobody else's.
+                flows::end_all(&worker);
+                each_slot(&worker, core, cores, Store::begin_copy_of_slot).await
+            }
+            What::End { core, cores } => each_slot(&worker, core, cores, Store::end_copy_of_slot).await,
         };
-        core.publish();
+        worker.core.borrow_mut().publish();
         // Who does not wait any more has lost its link.
         let _ = done.send(taken);
     }
+}
+
+/// Does something to each slot of core `core` of `cores`, some at a time.
+async fn each_slot(worker: &Worker, core: u16, cores: u16, act: impl Fn(&mut Store, u16)) -> Result<(), NotImported> {
+    for slots in (0..SLOTS).collect::<Vec<u16>>().chunks(SLOTS_AT_ONCE) {
+        for slot in slots.iter().filter(|slot| owner(**slot, cores.max(1)) == core) {
+            act(&mut worker.core.borrow_mut().store, *slot);
+        }
+        tokio::task::yield_now().await;
+    }
+    Ok(())
 }
 
 fn run(hub: &Arc<Hub>) {
@@ -241,8 +269,11 @@ async fn follow_once(hub: &Arc<Hub>, primary: &Primary, known: &mut Option<[u8; 
         Err(_) => return "it does not answer".to_owned(),
     };
     let hello = first.hello;
-    if !hub.config.test_clock && first.time > wall_micros().saturating_add(AHEAD_MICROS_MAX) {
-        return "its time is more than 24 hours ahead of this machine's clock: one of the two is wrong".to_owned();
+    if !hub.config.test_clock && first.time.abs_diff(wall_micros()) > AHEAD_MICROS_MAX {
+        return "its time is more than 24 hours from this machine's clock: one of the two is wrong".to_owned();
+    }
+    if !(1..=CORES_MAX).contains(&usize::from(hello.cores)) {
+        return "it has more cores than any".to_owned();
     }
     if known.is_some_and(|known| known != hello.run_id) {
         return "it is another process than the one that was followed, and may know less: say REPLICAOF again to have \
@@ -297,7 +328,10 @@ async fn open(hub: &Arc<Hub>, primary: &Primary, core: u16) -> Result<Link, Stri
     loop {
         // An error is a line of text; a part never begins so.
         if link.buffer.first() == Some(&b'-') && link.buffer.contains(&b'\n') {
-            return Err(String::from_utf8_lossy(&link.buffer).trim().to_owned());
+            return Err(said(&link.buffer));
+        }
+        if link.buffer.len() > HELLO_BYTES_MAX {
+            return Err("it says something else than a primary of this version".to_owned());
         }
         if let Some((Heard { told: Told::Hello(hello), time, .. }, used)) =
             link.inflow.hear(&link.buffer).map_err(|error| error.to_string())?
@@ -323,18 +357,26 @@ async fn answer(stream: &mut BufReader<TcpStream>) -> Result<(), String> {
     stream.take(1_024).read_until(b'\n', &mut line).await.map_err(|error| error.to_string())?;
     match line.first() {
         Some(b'+') => Ok(()),
-        _ => Err(String::from_utf8_lossy(&line).trim().to_owned()),
+        _ => Err(said(&line)),
     }
+}
+
+/// The first line of what a primary says, as far as it can be shown.
+fn said(bytes: &[u8]) -> String {
+    let line = bytes.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+    printable(line.get(..200).unwrap_or(line))
 }
 
 /// Takes over what a link tells, until it breaks; answers why.
 async fn receive(hub: &Arc<Hub>, link: Link) -> String {
     let Link { mut stream, mut inflow, mut buffer, hello, time } = link;
     let following = &hub.following;
-    let clear = What::Clear { core: hello.core, cores: hello.cores };
-    // What this core tells replaces what was here. The time goes on from the primary's, whatever it was.
-    hub.clock.follow(time, hello.core == 0);
-    if let Err(why) = following.deliver(clear.clone()).await {
+    let (core, cores) = (hello.core, hello.cores);
+    let clear = What::Clear { core, cores };
+    // The time goes on from the primary's, whatever it was. What was here stays until it is known what replaces it: a
+    // primary that dies in between leaves at least that.
+    hub.clock.follow(time, core == 0);
+    if let Err(why) = following.deliver(What::Begin { core, cores }).await {
         return why;
     }
     loop {
@@ -359,8 +401,9 @@ async fn receive(hub: &Arc<Hub>, link: Link) -> String {
                 }
                 Told::Copy(records) => following.deliver(What::Put(records.into())).await,
                 Told::Copied => {
-                    following.copied(hello.cores);
-                    Ok(())
+                    let ended = following.deliver(What::End { core, cores }).await;
+                    following.copied(cores);
+                    ended
                 }
                 Told::Hello(_) | Told::Beat => Ok(()),
             };

@@ -398,11 +398,17 @@ async fn serve(start: Start) {
         while worker.has_connections() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        // Other cores may still wait for an answer of this one.
-        hub.core_is_quiet();
+    })
+    .await;
+    // Who is held up by a client that does not read runs nothing more.
+    worker.halt();
+    hub.core_is_quiet();
+    let _ = tokio::time::timeout(STOP_TIME, async {
         while !hub.is_quiet() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
+        // What other cores sent before they were quiet is answered by the postman.
+        tokio::time::sleep(Duration::from_millis(20)).await;
     })
     .await;
     saving::serve_last(&worker).await;

@@ -17,7 +17,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -25,13 +25,13 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tollgate_engine::counters::Counters;
 use tollgate_engine::settings::{NotStarted, Pace, Persistence};
-use tollgate_replication::Export;
 use tollgate_replication::snapshot::{Stamp, Writer};
+use tollgate_replication::{Export, export_keys as give_keys};
 
 /// The name of the snapshot in the directory.
 pub const SNAPSHOT_FILE_NAME: &str = "tollgate.snapshot";
 const TEMPORARY_FILE_NAME: &str = "tollgate.snapshot.tmp";
-/// Records of a step: some tens of microseconds. A table is walked whole, so it may be some hundred more.
+/// Records of a step: some tens of microseconds. A table is walked whole, so it may be some hundred more, or 256 KiB.
 const STEP_RECORDS: usize = 256;
 /// Bytes of a part, from which on it is handed on.
 const PART_BYTES: usize = 128 * 1024;
@@ -47,6 +47,10 @@ const PATIENCE: Duration = Duration::from_millis(50);
 pub struct Order {
     pace: Pace,
     to: SyncSender<FromCore>,
+    /// Cores whose walk has come to its end.
+    walked: Arc<AtomicUsize>,
+    /// Whether nobody writes any more.
+    is_over: Arc<AtomicBool>,
 }
 
 /// What a core hands on.
@@ -173,8 +177,8 @@ impl Saving {
         }
         let order = self.begin(&mut state, pace)?;
         let number = state.begun;
-        drop(state);
         self.wanted.send_replace(Wanted::Now(order));
+        drop(state);
         Ok(number)
     }
 
@@ -207,14 +211,17 @@ impl Saving {
         state.attempted_micros = boot_micros();
         let (saving, number, changes) = (self.clone(), state.begun, self.changes());
         let thread = std::thread::Builder::new().name("tollgate-save".to_owned());
+        let (walked, is_over) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+        let ends = is_over.clone();
         let work = move || {
             let written = saving.write(&directory, &parts);
+            ends.store(true, Ordering::SeqCst);
             saving.finish(number, changes, &written);
             written
         };
         let thread = thread.spawn(work).map_err(|error| NotStarted::Failed(error.to_string()))?;
         state.running = Some(Running { begun_micros: state.attempted_micros, thread: Some(thread) });
-        Ok(Order { pace, to })
+        Ok(Order { pace, to, walked, is_over })
     }
 
     /// Writes what comes from the cores. Answers how many records that were.
@@ -403,14 +410,24 @@ pub async fn serve_last(worker: &Worker) {
 }
 
 async fn give(worker: &Worker, order: &Order) {
+    worker.core.borrow_mut().moved_here = Some(Vec::new());
+    let is_given = give_all(worker, order).await;
+    worker.core.borrow_mut().moved_here = None;
+    if is_given {
+        hand_on(order, FromCore::Done).await;
+    }
+}
+
+/// Answers whether anybody took it.
+async fn give_all(worker: &Worker, order: &Order) -> bool {
     let mut walk = Export::new(&worker.core.borrow().store);
     let (mut part, mut records) = (Vec::new(), 0);
     while !walk.is_done() {
-        records += walk.step(&worker.core.borrow().store, STEP_RECORDS, worker.now(), &mut part);
+        records += walk.step(&mut worker.core.borrow_mut().store, STEP_RECORDS, worker.now(), &mut part);
         if part.len() >= PART_BYTES {
             let full = std::mem::replace(&mut part, Vec::with_capacity(PART_BYTES + PART_BYTES / 4));
             if !hand_on(order, FromCore::Records(full, std::mem::take(&mut records))).await {
-                return;
+                return false;
             }
         }
         match order.pace {
@@ -418,10 +435,20 @@ async fn give(worker: &Worker, order: &Order) {
             Pace::AtOnce => tokio::task::yield_now().await,
         }
     }
-    if records > 0 {
-        hand_on(order, FromCore::Records(part, records)).await;
+    // A key that was renamed meanwhile, here or from a core that is still on its way, is where no walk has met it.
+    order.walked.fetch_add(1, Ordering::SeqCst);
+    while order.walked.load(Ordering::SeqCst) < worker.hub.mesh.cores() {
+        if order.is_over.load(Ordering::SeqCst) {
+            return false;
+        }
+        tokio::time::sleep(PAUSE).await;
     }
-    hand_on(order, FromCore::Done).await;
+    let moved = worker.core.borrow_mut().moved_here.take().unwrap_or_default();
+    for keys in moved.chunks(STEP_RECORDS) {
+        records += give_keys(&mut worker.core.borrow_mut().store, keys, worker.now(), &mut part);
+        tokio::task::yield_now().await;
+    }
+    records == 0 || hand_on(order, FromCore::Records(part, records)).await
 }
 
 /// Answers whether anybody took it: not of a snapshot that was given up.

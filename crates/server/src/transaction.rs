@@ -271,6 +271,13 @@ impl<S: Stream> Connection<S> {
         {
             return self.answer_text(&transaction::unguarded(name));
         }
+        // The process may have become a replica since they were queued.
+        let standing = worker.hub.settings.shared.standing();
+        if let Some(text) =
+            commands.iter().find_map(|queued| may_run(queued.ready.entry, &self.session, standing).err())
+        {
+            return self.answer_text(&format!("{}{text}", transaction::ABORTED_BECAUSE));
+        }
         let others = cores_of(&worker, commands, &watched);
         if !worker.wait_for_room(others.iter().copied()).await {
             worker.core.borrow().counters.busy_replies.add(1);

@@ -50,6 +50,8 @@ pub struct Worker {
     /// Bytes that the open transactions of its connections hold.
     pub queued_bytes: Cell<usize>,
     stopping: Cell<bool>,
+    /// Whether nothing more is run: what is held is written for the last time.
+    halted: Cell<bool>,
     /// By client: what wakes its connection when the server stops or the client is killed.
     connections: RefCell<HashMap<u64, Waker>>,
     outgoing: RefCell<Vec<Option<Box<Parcel>>>>,
@@ -76,6 +78,7 @@ impl Worker {
             turn: Turn::default(),
             queued_bytes: Cell::new(0),
             stopping: Cell::new(false),
+            halted: Cell::new(false),
             connections: RefCell::default(),
             outgoing: RefCell::new((0..cores).map(|_| None).collect()),
             outstanding: (0..cores).map(|_| Cell::new(0)).collect(),
@@ -103,6 +106,17 @@ impl Worker {
     #[inline]
     pub fn is_stopping(&self) -> bool {
         self.stopping.get()
+    }
+
+    /// Whether nothing more may be run.
+    #[inline]
+    pub fn is_halted(&self) -> bool {
+        self.halted.get()
+    }
+
+    /// Has nothing more run, whoever still waits for its turn.
+    pub fn halt(&self) {
+        self.halted.set(true);
     }
 
     /// Tells all connections to end after what they run now.

@@ -137,6 +137,28 @@ impl Store {
         self.records.set_header(id.0, header.clean());
     }
 
+    /// A copy of this slot from elsewhere begins: what is put in from now on is told from what was there before. Only
+    /// on a store whose changes nobody is told.
+    pub fn begin_copy_of_slot(&mut self, slot: u16) {
+        for id in self.ids_of_slot(slot) {
+            self.copied(RecordId(id));
+        }
+    }
+
+    /// The copy has ended: what was there before and was not put in since is gone.
+    pub fn end_copy_of_slot(&mut self, slot: u16) {
+        for id in self.ids_of_slot(slot) {
+            if !self.records.header(id).is_dirty() {
+                let at = self.locate_record(id);
+                self.remove(at, RecordId(id));
+            }
+        }
+    }
+
+    fn ids_of_slot(&self, slot: u16) -> Vec<u32> {
+        self.slots.get(slot).map(|slot| slot.index.iter(&self.tables).collect()).unwrap_or_default()
+    }
+
     /// Shows all changes since the last time, each key at most once or twice, as it is now.
     ///
     /// # Errors

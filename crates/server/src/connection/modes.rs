@@ -66,7 +66,7 @@ impl<S: Stream> Connection<S> {
     /// Whether its next command may run.
     #[inline]
     pub(super) fn goes_on(&self) -> bool {
-        self.ending.is_none() && self.session.client.state.killed.get() == Killed::No
+        self.ending.is_none() && self.session.client.state.killed.get() == Killed::No && !self.worker.is_halted()
     }
 
     /// A client that killed itself gets its reply first; one that another killed gets nothing more.
