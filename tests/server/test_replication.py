@@ -161,6 +161,8 @@ def test_wait_answers_when_replicas_know(start, cores):
     primary = start(cores)
     with primary.connect() as wire:
         assert wire("WAIT 0 0") == 0 and wire("WAIT 1 50") == 0
+        assert [wire(word) for word in ["MULTI", "SET m 1", "WAIT 1 0", "PING"]] == ["OK"] + ["QUEUED"] * 3
+        assert wire("EXEC") == ["OK", 0, "PONG"]
         replicas = [start(count, *of(primary)) for count in (1, 3)]
         assert eventually(lambda: told(primary)["connected_slaves"] == "2")
         assert eventually(lambda: all(map(is_up, replicas)))

@@ -828,7 +828,7 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "wait",
         arity: 3,
-        flags: Flags::NO_MULTI,
+        flags: Flags::NONE,
         categories: &["@slow", "@connection"],
         group: "generic",
         route: Route::Process,

@@ -225,6 +225,14 @@ impl<S: Stream> Connection<S> {
         .await;
     }
 
+    /// Answers WAIT in the middle of a transaction, where nothing is waited for.
+    pub(crate) fn answer_at_once(&mut self) {
+        if let Some(Awaited::Replicas { .. }) = self.awaited.take() {
+            let known = self.worker.hub.replicas.known_now();
+            self.reply().integer(i64::try_from(known).unwrap_or(0));
+        }
+    }
+
     /// Answers what has to be waited for, unless the client leaves before. What was answered before it leaves at once.
     #[expect(clippy::await_holding_refcell_ref, reason = "a connection that waits neither reads nor writes")]
     async fn answer_after(&mut self, awaited: Awaited) {

@@ -299,6 +299,12 @@ impl Replicas {
         u64::try_from(self.with(|replicas| replicas.values().filter(knows).count())).unwrap_or(0)
     }
 
+    /// Replicas that have acknowledged all that was flushed.
+    pub fn known_now(&self) -> u64 {
+        let flushed: Vec<u32> = self.cores.iter().map(|core| core.number.load(Ordering::SeqCst)).collect();
+        self.that_know(&flushed)
+    }
+
     fn ticked(&self, core: usize, number: u32) {
         if let Some(progress) = self.cores.get(core) {
             progress.number.store(number, Ordering::SeqCst);

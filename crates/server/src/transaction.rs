@@ -129,6 +129,9 @@ impl<S: Stream> Connection<S> {
             return None;
         }
         self.session.client.last_command.set(ready.entry.command.name);
+        // In a transaction WAIT waits for nothing, and is a part like others.
+        let way = if ready.entry.command.name == "wait" { Way::Here } else { ready.way };
+        let ready = Ready { way, ..ready };
         let told_who = ready.entry.command.flags.has(Flags::TOLD_WHO);
         let client = self.session.client.id;
         let queued = match &mut self.session.transactions.open {
@@ -170,6 +173,8 @@ impl<S: Stream> Connection<S> {
         let mut core = worker.core.borrow_mut();
         let call = Call { args, at: ready.at, now: worker.now() };
         self.run_session(&mut core, ready.entry, &call);
+        drop(core);
+        self.answer_at_once();
     }
 
     /// MULTI, EXEC, DISCARD, WATCH, UNWATCH.
@@ -436,6 +441,7 @@ impl<S: Stream> Connection<S> {
                 Piece::Own(bytes) if way == Way::Here => {
                     let start = self.out().len();
                     self.run_session(&mut core, entry, &call);
+                    self.answer_at_once();
                     *bytes = self.out().split_off(start);
                     // CLIENT REPLY may answer nothing; it acts on what follows, and this reply is one with its place.
                     if bytes.is_empty() {
