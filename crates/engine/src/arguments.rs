@@ -142,6 +142,9 @@ pub const FLOW: &[Argument] = &[
     plain("version", ArgumentKind::Integer),
     plain("core", ArgumentKind::Integer),
     plain("port", ArgumentKind::Integer),
+    optional(plain("run-id", ArgumentKind::Text)),
+    optional(plain("telling", ArgumentKind::Integer)),
+    optional(plain("number", ArgumentKind::Integer)),
 ];
 /// BGSAVE.
 pub const SCHEDULE: &[Argument] = &[optional(word("SCHEDULE", "schedule"))];

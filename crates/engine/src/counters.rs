@@ -3,7 +3,9 @@
 //! Each counter is an atomic that only its core writes, by a plain load and a plain store, so that counting costs no
 //! locked instruction; readers see each value whole and at most a moment late.
 
-use crate::command::Command;
+use crate::command::{Command, Flags};
+use crate::registry::rows;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tollgate_limits::Algorithm;
 
@@ -167,6 +169,12 @@ counters! {
     failover_overshoot: Gauge,
     /// The most that each core's were since the start.
     failover_overshoot_peak: Gauge,
+    /// Writes of anything but limits that were answered and are not known to every replica that is in step.
+    failover_overshoot_writes: Gauge,
+    /// Answers that are kept back now until replicas know what they promise.
+    answers_waiting: Gauge,
+    /// Answers that were kept back until replicas knew what they promise.
+    answers_kept_back: Counter,
     /// Changes of all slots since the start: what a snapshot is compared by. Never less than there were.
     slot_changes: Gauge,
     /// The longest single step of upkeep in the store, in microseconds.
@@ -249,10 +257,27 @@ impl Counters {
         }
     }
 
+    /// Counts units that a call took which is no decision of a limit.
+    #[inline]
+    pub fn took_all(&self, units: u64) {
+        self.units_beyond_calls.add(units);
+    }
+
     /// Units admitted since the start, by limits; a call that cost nothing counts as one.
     pub fn units_admitted(&self) -> u64 {
         let calls = self.allowed.iter().map(Counter::get).fold(0, u64::wrapping_add);
         calls.wrapping_add(self.units_beyond_calls.get()).wrapping_add(self.units_before_reset.get())
+    }
+
+    /// Commands run that may change what is no limit.
+    pub fn plain_writes(&self) -> u64 {
+        static PLAIN: OnceLock<Vec<usize>> = OnceLock::new();
+        let is_limit = |name: &str| name.starts_with("rl.") || ["cl.throttle", "throttle", "increx"].contains(&name);
+        let is_plain = |command: &Command| command.flags.has(Flags::WRITE) && !is_limit(command.name);
+        let plain = PLAIN.get_or_init(|| {
+            rows().iter().enumerate().filter(|(_, command)| is_plain(command)).map(|(index, _)| index).collect()
+        });
+        plain.iter().filter_map(|index| self.commands.get(*index)).map(Counter::get).fold(0, u64::wrapping_add)
     }
 
     /// Counts a look at a key, as Redis counts reads.

@@ -220,6 +220,9 @@ pub const LOADING: &str = "LOADING Tollgate is loading the dataset in memory";
 /// The answer of a replica to what may change keys.
 pub const READONLY: &str = "READONLY You can't write against a read only replica.";
 
+/// The answer of a primary to the same, where fewer replicas are in step than must be.
+pub const NOREPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
+
 /// Whether this session may run the command; `standing`: what keeps the process from it.
 ///
 /// # Errors
@@ -232,7 +235,14 @@ pub fn may_run(entry: &Entry, session: &Session, standing: Standing) -> Result<(
     if standing.is_loading && !entry.command.flags.has(Flags::LOADING) {
         return Err(LOADING);
     }
-    if standing.is_replica && entry.command.flags.has(Flags::WRITE) { Err(READONLY) } else { Ok(()) }
+    if !entry.command.flags.has(Flags::WRITE) {
+        return Ok(());
+    }
+    match standing {
+        Standing { is_replica: true, .. } => Err(READONLY),
+        Standing { lacks_replicas: true, .. } => Err(NOREPLICAS),
+        _ => Ok(()),
+    }
 }
 
 fn wrong_number(entry: &Entry) -> String {

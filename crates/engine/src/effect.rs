@@ -2,6 +2,20 @@
 
 use tollgate_limits::Micros;
 
+/// What a replica says that it was told of a core before its link was cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToldBefore {
+    /// By the process with this run id.
+    pub run_id: [u8; RUN_ID_BYTES],
+    /// In this telling of that process.
+    pub telling: u64,
+    /// All up to this flush.
+    pub number: u32,
+}
+
+/// Bytes of a run id.
+pub const RUN_ID_BYTES: usize = 40;
+
 /// One thing to be done before the connection's next command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -22,6 +36,8 @@ pub enum Effect {
         core: u16,
         /// The replica's port.
         port: u16,
+        /// What it was told before.
+        told: Option<ToldBefore>,
     },
     /// Answer this connection with how many replicas have all that is held now, once they are so many or that time has
     /// passed.

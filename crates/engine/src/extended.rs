@@ -56,6 +56,22 @@ impl Extended {
         self.negative
     }
 
+    /// The number in whole units, rounded up, at most `most`; nothing below zero.
+    pub fn units(self, most: u64) -> u64 {
+        if self.is_negative() || self.is_zero() {
+            return 0;
+        }
+        let shift = u32::try_from(self.exponent.unsigned_abs()).unwrap_or(u32::MAX);
+        let units = if self.exponent > 0 {
+            if shift > self.mantissa.leading_zeros() { u64::MAX } else { self.mantissa << shift }
+        } else {
+            let whole = self.mantissa.checked_shr(shift).unwrap_or(0);
+            let rest = self.mantissa.saturating_sub(whole.checked_shl(shift).unwrap_or(0));
+            whole + u64::from(rest > 0)
+        };
+        units.min(most)
+    }
+
     /// The mantissa and the exponent of a finite number's size.
     pub(crate) const fn parts(self) -> (u64, i64) {
         (self.mantissa, self.exponent)
@@ -190,6 +206,17 @@ pub(crate) fn magnitude(shift: i64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn units_are_whole_and_rounded_up() {
+        let units = |text: &str| Extended::parse(text.as_bytes()).map(|number| number.units(1_000));
+        let samples =
+            [("0", 0), ("-0.0", 0), ("-7.5", 0), ("1", 1), ("2.000001", 3), ("999.5", 1_000), ("1e30", 1_000)];
+        for (text, expected) in samples.into_iter().chain([("1e-4000", 1), ("0.5", 1), ("64", 64), ("1e4000", 1_000)]) {
+            assert_eq!(units(text), Some(expected), "{text}");
+        }
+        assert_eq!(Extended::infinite(false).units(9), 9);
+    }
 
     fn number(mantissa: u64, exponent: i64) -> Extended {
         Extended::nearest(false, &BigUint::from(mantissa), &BigUint::from(1_u8), exponent)

@@ -14,6 +14,7 @@ use crate::increx_options::{Asked, Bounds, By, Lifetime, read};
 use crate::limit_commands::refuse;
 use crate::numbers::{not_an_integer, stored_float};
 use crate::values::find_value;
+use tollgate_limits::AMOUNT_MAX;
 use tollgate_resp::{Protocol, Reply};
 use tollgate_store::{RecordId, Value};
 
@@ -30,11 +31,13 @@ enum Counted {
 pub fn increx(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
     match read(core, call).and_then(|asked| run(core, call, &asked)) {
         Ok(Counted::Integers(value, added)) => {
+            core.counters.took_all(u64::try_from(added).unwrap_or(0).min(AMOUNT_MAX));
             reply.array(2);
             reply.integer(value);
             reply.integer(added);
         }
         Ok(Counted::Floats(value, added)) => {
+            core.counters.took_all(added.units(AMOUNT_MAX));
             reply.array(2);
             write_float(value, reply);
             write_float(added, reply);

@@ -173,7 +173,7 @@ fn replication(text: &mut String, core: &Core, _call: &Call<'_>) {
     match process.following() {
         None => line(text, "role", "master"),
         Some(following) => {
-            let is_up = following.state == FollowingState::Connected;
+            let is_up = following.state == FollowingState::Connected && following.is_in_step;
             line(text, "role", "slave");
             line(text, "master_host", &following.host);
             line(text, "master_port", following.port);
@@ -187,11 +187,15 @@ fn replication(text: &mut String, core: &Core, _call: &Call<'_>) {
     }
     line(text, "failover_overshoot", total(core, |counters| &counters.failover_overshoot));
     line(text, "failover_overshoot_peak", total(core, |counters| &counters.failover_overshoot_peak));
+    line(text, "failover_overshoot_writes", total(core, |counters| &counters.failover_overshoot_writes));
     let replicas = process.replicas();
+    line(text, "replicas_in_step", replicas.iter().filter(|replica| replica.is_in_step).count());
+    line(text, "replicas_missing", u8::from(core.settings.shared.lacks_replicas()));
     line(text, "connected_slaves", replicas.len());
     for (number, replica) in replicas.iter().enumerate() {
         let state = if replica.is_online { "online" } else { "sync" };
-        let value = format_args!("ip={},port={},state={state},offset=0,lag=0", replica.host, replica.port);
+        let (host, port, in_step) = (&replica.host, replica.port, u8::from(replica.is_in_step));
+        let value = format_args!("ip={host},port={port},state={state},offset=0,lag=0,in_step={in_step}");
         line(text, &format!("slave{number}"), value);
     }
     line(text, "master_failover_state", "no-failover");

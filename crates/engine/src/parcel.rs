@@ -6,7 +6,7 @@
 use crate::all::{self, UndoLog};
 use crate::bounds::OUTPUT_BYTES_MAX;
 use crate::call::Call;
-use crate::command::{Flags, Handler};
+use crate::command::{Command, Flags, Handler};
 use crate::core::Core;
 use crate::plain::{Order, Plain, PlainCall, ROW_CALLS_MAX, Row};
 use crate::registry::Entry;
@@ -95,6 +95,7 @@ pub struct Parcel {
     ends: Vec<usize>,
     is_stopped: bool,
     is_cut: bool,
+    is_refused: bool,
     /// Calls of it that took long, for the connection that sent them to sign.
     pub slow: Vec<SlowCall>,
 }
@@ -113,6 +114,7 @@ impl Parcel {
         self.ends.clear();
         self.is_stopped = false;
         self.is_cut = false;
+        self.is_refused = false;
         self.slow.clear();
         for bytes in [&mut self.bytes, &mut self.replies] {
             bytes.clear();
@@ -199,6 +201,34 @@ impl Parcel {
     /// Whether its replies passed [`OUTPUT_BYTES_MAX`], so that those behind are missing: the client must be ended.
     pub fn is_cut(&self) -> bool {
         self.is_cut
+    }
+
+    /// The commands that it carries; a row is one.
+    pub fn commands(&self) -> impl Iterator<Item = &'static Command> {
+        self.jobs.iter().map(|job| job.entry.command)
+    }
+
+    /// Answers all its commands with an error instead of what was written; what they did stays done. Fragments stay as
+    /// they are, for who merges them to see [`Parcel::is_refused`].
+    pub fn refuse(&mut self, text: &str) {
+        let (mut replies, mut ends, mut position) = (Vec::new(), Vec::new(), 0);
+        for job in &self.jobs {
+            let commands = if matches!(job.task, Task::Row) { job.spans.len() } else { 1 };
+            for _ in 0..commands {
+                match job.task {
+                    Task::Run | Task::Row => Reply::new(&mut replies, job.protocol).error(text),
+                    _ => replies.extend_from_slice(self.reply(position)),
+                }
+                ends.push(replies.len());
+                position += 1;
+            }
+        }
+        (self.replies, self.ends, self.is_refused) = (replies, ends, true);
+    }
+
+    /// Whether its commands were answered with an error by [`Parcel::refuse`].
+    pub fn is_refused(&self) -> bool {
+        self.is_refused
     }
 
     /// The bytes of arguments it carries.

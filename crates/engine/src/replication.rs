@@ -2,7 +2,7 @@
 
 use crate::call::Call;
 use crate::core::Core;
-use crate::effect::Effect;
+use crate::effect::{Effect, ToldBefore};
 use crate::limit_commands::integer;
 use crate::session::Session;
 use crate::settings::FollowingState;
@@ -70,7 +70,8 @@ pub fn wait(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mu
     core.effects.push(Effect::AwaitReplicas { count: u64::try_from(count).unwrap_or(0), timeout });
 }
 
-/// RL.FLOW version core port: what a replica says to be told what a core holds.
+/// RL.FLOW version core port [run-id telling number]: what a replica says to be told what a core holds, and up to where
+/// it was told before.
 pub fn flow(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
     let number = |position| std::str::from_utf8(call.argument(position)).ok().and_then(|text| text.parse::<u16>().ok());
     let (Some(version), Some(of), Some(port)) = (number(1), number(2), number(3)) else {
@@ -85,7 +86,21 @@ pub fn flow(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mu
     if of >= core.cores {
         return reply.error(&format!("ERR no such core: there are {}", integer(u64::from(core.cores))));
     }
-    core.effects.push(Effect::Flow { core: of, port });
+    let told = match call.args.len() {
+        4 => None,
+        7 => match told_before(call) {
+            Some(told) => Some(told),
+            None => return reply.error("ERR RL.FLOW takes a run id, a telling and a number of a flush"),
+        },
+        _ => return reply.error("ERR RL.FLOW takes a run id, a telling and a number of a flush, or none of them"),
+    };
+    core.effects.push(Effect::Flow { core: of, port, told });
+}
+
+fn told_before(call: &Call<'_>) -> Option<ToldBefore> {
+    let run_id = call.argument(4).try_into().ok()?;
+    let [telling, number] = [5, 6].map(|position| std::str::from_utf8(call.argument(position)).ok());
+    Some(ToldBefore { run_id, telling: telling?.parse().ok()?, number: number?.parse().ok()? })
 }
 
 /// The version of what replicas are told.

@@ -62,6 +62,8 @@ pub struct ReplicaSeen {
     pub port: u16,
     /// Whether it holds all that this process holds, but for what is on its way.
     pub is_online: bool,
+    /// Whether it is in step: what a failover to it may forget is what is said.
+    pub is_in_step: bool,
 }
 
 /// How far a replica is with its primary, in the order of ROLE's words.
@@ -87,6 +89,8 @@ pub struct Following {
     pub port: u16,
     /// How far it is.
     pub state: FollowingState,
+    /// Whether the primary says that this replica is in step.
+    pub is_in_step: bool,
     /// For how long nothing was heard, in seconds; `None`: nothing was, so far.
     pub silent_seconds: Option<u64>,
     /// Why the primary is not followed; empty while it is.

@@ -22,6 +22,8 @@ pub struct Shared {
     loading: AtomicUsize,
     /// Whether this process follows another.
     replica: AtomicBool,
+    /// Whether fewer replicas are in step than must be.
+    lost: AtomicBool,
 }
 
 /// How fast a counter goes up. Written by one core, read by all.
@@ -63,13 +65,27 @@ pub struct Standing {
     pub is_loading: bool,
     /// It follows another, which alone may change keys.
     pub is_replica: bool,
+    /// Fewer replicas are in step than must be for a key to be changed.
+    pub lacks_replicas: bool,
 }
 
 impl Shared {
     /// What keeps this process from running every command.
     #[inline]
     pub fn standing(&self) -> Standing {
-        Standing { is_loading: self.is_loading(), is_replica: self.is_replica() }
+        let lacks_replicas = self.lacks_replicas();
+        Standing { is_loading: self.is_loading(), is_replica: self.is_replica(), lacks_replicas }
+    }
+
+    /// Whether fewer replicas are in step than must be.
+    #[inline]
+    pub fn lacks_replicas(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    /// Says whether fewer replicas are in step than must be.
+    pub fn set_lacks_replicas(&self, lacks: bool) {
+        self.lost.store(lacks, Ordering::Release);
     }
 
     /// Whether this process follows another.

@@ -817,7 +817,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "rl.flow",
-        arity: 4,
+        arity: -4,
         flags: ADMIN.with(Flags::NO_MULTI),
         route: Route::Process,
         summary: "What a replica says to be told what a core holds and every change of it. Not for clients.",

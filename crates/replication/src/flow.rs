@@ -1,38 +1,20 @@
-//! What one core of a primary tells a replica: a copy of all it holds, and every change.
+//! What one core of a primary and a replica say to each other.
 //!
-//! The problem: a replica must come to hold what the primary holds while that goes on being charged, from a moment of
-//! its own choosing, without a stall, without a buffer that grows, and without a change that slips between the copy and
-//! the stream. The idea: some hundred times a second the core takes the keys that changed, each once, and tells all
-//! links the same bytes. A link that is new walks through the store beside that, a piece right after each such flush,
-//! when no change is untold: what the walk has passed is told by its changes from then on, and what it has not it will
-//! still come to. A copy that can no longer be told what it lacks begins anew.
-//!
-//! ```text
-//! primary's core                             link                       replica
-//!   store ──take_changes──> changes n  ────────────────────────────>  in order: put, then acknowledge n
-//!         ──walk──────────> copy, after n  (a link that is new) ───>  put
-//! ```
-//!
-//! A part's number is that of the flush it belongs to: of changes one more than before, of anything else the last one.
-//!
-//! **Invariant:** a replica that was told all up to a flush, its copy included, holds what the core held then, but for
-//! what has expired.
+//! The problem: a replica takes what it is told for the truth, so what is damaged, missing or out of order must be seen
+//! before anything is made of it. The idea: parts with a length and a checksum, whose number is that of the flush that
+//! they belong to: of changes one more than before, of anything else the last one. [`crate::outflow`] is who tells.
 
 use crate::part::{self, CHECKSUM_BYTES, HEAD_BYTES, Head};
-use crate::record::write;
-use crate::transfer::Export;
 use bytes::{Buf, BufMut};
-use std::collections::{BTreeMap, VecDeque};
 use tollgate_limits::Micros;
-use tollgate_store::{KeyChange, Store};
+use tollgate_store::SLOTS;
 
-const HELLO: u8 = 16;
-const CHANGES: u8 = 17;
-const COPY: u8 = 18;
-const COPIED: u8 = 19;
-const BEAT: u8 = 20;
-/// Flushes under way of which it is known how many units they tell; of those before them it is over-stated.
-const FLUSHES_COUNTED_MAX: usize = 65_536;
+pub(crate) const HELLO: u8 = 16;
+pub(crate) const CHANGES: u8 = 17;
+pub(crate) const COPY: u8 = 18;
+pub(crate) const COPIED: u8 = 19;
+pub(crate) const BEAT: u8 = 20;
+pub(crate) const SLOTS_ANEW: u8 = 21;
 /// The longest body of a part that is read.
 pub const PART_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// Bytes of a run id.
@@ -49,182 +31,34 @@ pub struct Hello {
     pub core: u16,
     /// See `core`.
     pub cores: u16,
+    /// Which of the process's tellings it is: what was told in another cannot be gone on with.
+    pub telling: u64,
+    /// Whether it goes on from what the replica said it has, so that only the slots that are named next are copied
+    /// anew.
+    pub resumes: bool,
 }
 
-/// A link of an [`Outflow`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkId(u64);
-
-#[derive(Debug)]
-struct Link {
-    /// The walk through the store, until it is done.
-    walk: Option<Export>,
-    is_copied: bool,
-    /// The last flush that was acknowledged.
-    acknowledged: u32,
+impl Hello {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let mut body = vec![self.version];
+        body.put_slice(&self.run_id);
+        body.put_u16_le(self.core);
+        body.put_u16_le(self.cores);
+        body.put_u64_le(self.telling);
+        body.put_u8(u8::from(self.resumes));
+        body
+    }
 }
 
-/// What a core tells, to any number of links.
-#[derive(Debug)]
-pub struct Outflow {
-    hello: Hello,
-    links: BTreeMap<LinkId, Link>,
-    next_link: u64,
-    /// The last flush.
-    number: u32,
-    /// Units admitted in all when a flush was made, of the flushes that some link has not acknowledged.
-    units: VecDeque<(u32, u64)>,
-    /// Units admitted in all when the last flush was made that every copied link has acknowledged.
-    units_safe: u64,
-}
-
-/// The links cannot be told any more what they lack: each must begin anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("more has changed than can be told: the copies must be made anew")]
-pub struct BeginAnew;
-
-impl Outflow {
-    /// One without links.
-    pub fn new(hello: Hello) -> Outflow {
-        Outflow { hello, links: BTreeMap::new(), next_link: 0, number: 0, units: VecDeque::new(), units_safe: 0 }
-    }
-
-    /// Whether nobody is told anything.
-    pub fn is_idle(&self) -> bool {
-        self.links.is_empty()
-    }
-
-    /// A link comes. What is to be told it first is appended to `out`.
-    pub fn join(&mut self, store: &mut Store, now: Micros, out: &mut Vec<u8>) -> LinkId {
-        if self.links.is_empty() {
-            store.track_changes(true);
-        }
-        let link = LinkId(self.next_link);
-        self.next_link += 1;
-        self.links.insert(link, Link { walk: Some(Export::new(store)), is_copied: false, acknowledged: self.number });
-        let Hello { version, run_id, core, cores } = self.hello;
-        let mut body = vec![version];
-        body.put_slice(&run_id);
-        body.put_u16_le(core);
-        body.put_u16_le(cores);
-        self.part(out, HELLO, now, &body);
-        link
-    }
-
-    /// A link has gone.
-    pub fn leave(&mut self, store: &mut Store, link: LinkId) {
-        self.links.remove(&link);
-        if self.links.is_empty() {
-            store.track_changes(false);
-            self.units.clear();
-            self.number = 0;
-        }
-        self.settle();
-    }
-
-    /// Takes what changed and appends to `out` what all links are to be told; nothing if nothing changed. `units`:
-    /// admitted by this core since it started.
-    ///
-    /// # Errors
-    /// [`BeginAnew`]: every link must be ended.
-    pub fn flush(&mut self, store: &mut Store, units: u64, now: Micros, out: &mut Vec<u8>) -> Result<(), BeginAnew> {
-        let (mut records, mut is_cleared, mut is_any) = (Vec::new(), false, false);
-        let taken = store.take_changes(now, &mut |change| {
-            is_any = true;
-            match change {
-                KeyChange::Clear => is_cleared = true,
-                KeyChange::Holds(key, holding) => write(&mut records, key, Some(holding)),
-                KeyChange::Gone(key) => write(&mut records, key, None),
-            }
-        });
-        taken.map_err(|_| BeginAnew)?;
-        if is_any {
-            self.number = self.number.checked_add(1).ok_or(BeginAnew)?;
-            let flag = [u8::from(is_cleared)];
-            if records.len() > PART_BYTES_MAX / 2 {
-                return Err(BeginAnew);
-            }
-            self.part_of(out, CHANGES, now, &[&flag, &records]);
-        }
-        // Where nothing changed that is told, what was admitted is in the copies that are under way.
-        match self.units.back_mut() {
-            Some((number, last)) if *number == self.number => *last = units,
-            _ => self.units.push_back((self.number, units)),
-        }
-        if self.units.len() > FLUSHES_COUNTED_MAX {
-            self.units.pop_front();
-        }
-        Ok(())
-    }
-
-    /// Goes on with the walk of a link, right after [`Outflow::flush`], by about `count` records. What that link alone
-    /// is to be told is appended to `out`; nothing if its copy is whole.
-    pub fn walk(&mut self, link: LinkId, store: &mut Store, count: usize, now: Micros, out: &mut Vec<u8>) {
-        let Some(Link { walk: place @ Some(_), .. }) = self.links.get_mut(&link) else { return };
-        let Some(mut walk) = place.take() else { return };
-        let mut records = Vec::new();
-        walk.step_and_track(store, count, now, &mut records);
-        if !records.is_empty() {
-            self.part(out, COPY, now, &records);
-        }
-        if walk.is_done() {
-            self.part(out, COPIED, now, &[]);
-        } else if let Some(link) = self.links.get_mut(&link) {
-            link.walk = Some(walk);
-        }
-    }
-
-    /// The last flush.
-    pub fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// Whether the walk of a link is still under way.
-    pub fn is_walking(&self, link: LinkId) -> bool {
-        self.links.get(&link).is_some_and(|link| link.walk.is_some())
-    }
-
-    /// Appends a sign of life, which carries the time.
-    pub fn beat(&self, now: Micros, out: &mut Vec<u8>) {
-        self.part(out, BEAT, now, &[]);
-    }
-
-    /// A link has put all up to a flush; `is_copied`: and its copy is whole.
-    pub fn acknowledged(&mut self, link: LinkId, number: u32, is_copied: bool) {
-        let last = self.number;
-        if let Some(link) = self.links.get_mut(&link) {
-            link.acknowledged = link.acknowledged.max(number.min(last));
-            link.is_copied |= is_copied && link.walk.is_none();
-        }
-        self.settle();
-    }
-
-    /// Units that a failover may forget: those admitted of which not every link with a whole copy knows, out of
-    /// `units` in all. With no such link, all since there was one.
-    pub fn overshoot(&self, units: u64) -> u64 {
-        units.saturating_sub(self.units_safe)
-    }
-
-    fn settle(&mut self) {
-        let copied = self.links.values().filter(|link| link.is_copied);
-        let Some(safe) = copied.map(|link| link.acknowledged).min() else { return };
-        while self.units.front().is_some_and(|(number, _)| *number <= safe)
-            && let Some((_, units)) = self.units.pop_front()
-        {
-            self.units_safe = units;
-        }
-    }
-
-    fn part(&self, out: &mut Vec<u8>, kind: u8, now: Micros, body: &[u8]) {
-        self.part_of(out, kind, now, &[body]);
-    }
-
-    fn part_of(&self, out: &mut Vec<u8>, kind: u8, now: Micros, body: &[&[u8]]) {
-        let time = now.to_le_bytes();
-        let pieces: Vec<&[u8]> = std::iter::once(&time[..]).chain(body.iter().copied()).collect();
-        // All parts are bounded far below the 4 GiB that this refuses.
-        let _ = part::write(out, kind, self.number, &pieces);
-    }
+/// What a replica says that it has of a core of its primary when it comes again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Has {
+    /// The process that told it.
+    pub run_id: [u8; RUN_ID_BYTES],
+    /// See [`Hello::telling`].
+    pub telling: u64,
+    /// All up to this flush, its copy included.
+    pub number: u32,
 }
 
 /// What a replica says back.
@@ -285,8 +119,18 @@ pub enum Told<'a> {
     Copy(&'a [u8]),
     /// The copy is whole.
     Copied,
+    /// The slots that are copied anew, 16 bits each: all others are as the replica has them.
+    Slots(&'a [u8]),
     /// A sign of life.
-    Beat,
+    Beat {
+        /// For so many microseconds from the part's time the replica is in step; 0: it is not.
+        promised: u64,
+    },
+}
+
+/// The slots that [`Told::Slots`] names.
+pub fn slots_of(body: &[u8]) -> impl Iterator<Item = u16> + '_ {
+    body.chunks_exact(2).filter_map(|pair| pair.try_into().ok().map(u16::from_le_bytes)).filter(|slot| *slot < SLOTS)
 }
 
 /// One part of a flow, read.
@@ -306,6 +150,7 @@ pub struct Inflow {
     hello: Option<Hello>,
     number: u32,
     is_copied: bool,
+    is_named: bool,
 }
 
 impl Inflow {
@@ -337,12 +182,19 @@ impl Inflow {
         self.is_copied
     }
 
+    /// What can be said of it when the link is made anew: nothing before its copy is whole.
+    pub fn has(&self) -> Option<Has> {
+        let Hello { run_id, telling, .. } = self.hello.filter(|_| self.is_copied)?;
+        Some(Has { run_id, telling, number: self.number })
+    }
+
     /// Who tells, once that is known.
     pub fn hello(&self) -> Option<Hello> {
         self.hello
     }
 
     fn follow(&mut self, told: &Told<'_>, number: u32) -> Result<(), Broken> {
+        let resumes = self.hello.is_some_and(|hello| hello.resumes);
         let expected = match told {
             Told::Hello(hello) if self.hello.is_none() => {
                 self.hello = Some(*hello);
@@ -350,9 +202,16 @@ impl Inflow {
             }
             _ if self.hello.is_none() => return Err(Broken::OutOfOrder),
             Told::Hello(_) => return Err(Broken::OutOfOrder),
+            Told::Slots(_) if !resumes || self.is_named => return Err(Broken::OutOfOrder),
+            Told::Slots(_) => {
+                self.is_named = true;
+                self.number
+            }
+            // Before it is said what is copied anew, nothing else can be understood.
+            _ if resumes && !self.is_named => return Err(Broken::OutOfOrder),
             Told::Changes { .. } => self.number.checked_add(1).ok_or(Broken::OutOfOrder)?,
             Told::Copy(_) | Told::Copied if self.is_copied => return Err(Broken::OutOfOrder),
-            Told::Copy(_) | Told::Copied | Told::Beat => self.number,
+            Told::Copy(_) | Told::Copied | Told::Beat { .. } => self.number,
         };
         if number != expected {
             return Err(Broken::OutOfOrder);
@@ -375,7 +234,9 @@ fn told(kind: u8, body: &[u8]) -> Result<Told<'_>, Broken> {
             rest.try_copy_to_slice(&mut run_id).map_err(|_| Broken::Damaged)?;
             let core = rest.try_get_u16_le().map_err(|_| Broken::Damaged)?;
             let cores = rest.try_get_u16_le().map_err(|_| Broken::Damaged)?;
-            Told::Hello(Hello { version, run_id, core, cores })
+            let telling = rest.try_get_u64_le().map_err(|_| Broken::Damaged)?;
+            let resumes = rest.try_get_u8().map_err(|_| Broken::Damaged)? != 0;
+            Told::Hello(Hello { version, run_id, core, cores, telling, resumes })
         }
         CHANGES => {
             let clears = rest.try_get_u8().map_err(|_| Broken::Damaged)? != 0;
@@ -383,7 +244,8 @@ fn told(kind: u8, body: &[u8]) -> Result<Told<'_>, Broken> {
         }
         COPY => Told::Copy(std::mem::take(&mut rest)),
         COPIED => Told::Copied,
-        BEAT => Told::Beat,
+        BEAT => Told::Beat { promised: rest.try_get_u64_le().map_err(|_| Broken::Damaged)? },
+        SLOTS_ANEW => Told::Slots(std::mem::take(&mut rest)),
         _ => return Err(Broken::Damaged),
     };
     if rest.is_empty() { Ok(told) } else { Err(Broken::Damaged) }

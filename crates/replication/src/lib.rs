@@ -9,12 +9,18 @@
 //! transfer.rs   a store -> records -> a store
 //! part.rs       the frame of all that follows
 //! snapshot.rs   records <-> a file
-//! flow.rs       a store's changes and a copy of it <-> what a replica is told
+//! outflow.rs    a store's changes and a copy of it -> what replicas are told
+//! flow.rs       what they are told and say back <-> bytes
+//! in_step.rs    which replicas count, and what all of them know
+//! bound.rs      which answers may leave before they know
 //! ```
 //!
 //! **Invariant:** bytes from outside make nothing panic, and nothing is allocated by a length that was only declared.
 
+pub mod bound;
 pub mod flow;
+pub mod in_step;
+pub mod outflow;
 mod part;
 mod record;
 pub mod snapshot;

@@ -6,28 +6,37 @@
 
 use crate::record::{Damaged, Record, write};
 use tollgate_limits::Micros;
-use tollgate_store::{OutOfMemory, Store};
+use tollgate_store::{OutOfMemory, Store, slot_cursor};
 
 /// Bytes of records after which a step ends, be it in the middle of a table.
 const STEP_BYTES: usize = 256 * 1024;
 
-/// A walk through all that a store holds.
+/// A walk through slots of a store, one after another.
 #[derive(Clone, Debug)]
 pub struct Export {
+    /// Slots to come, the next one last.
+    slots: Vec<u16>,
+    /// Where it is in the slot that it is in.
     cursor: Option<u32>,
     /// Keys of the table that the walk has passed last, which were too much for one step.
     left: Vec<Box<[u8]>>,
 }
 
 impl Export {
-    /// One that begins.
+    /// One through all slots of a store that begins.
     pub fn new(store: &Store) -> Export {
-        Export { cursor: store.first_cursor(), left: Vec::new() }
+        Export::of_slots(store.owned_slots().collect())
+    }
+
+    /// One through these slots.
+    pub fn of_slots(mut slots: Vec<u16>) -> Export {
+        slots.reverse();
+        Export { slots, cursor: None, left: Vec::new() }
     }
 
     /// Whether it has come to its end.
     pub fn is_done(&self) -> bool {
-        self.cursor.is_none() && self.left.is_empty()
+        self.slots.is_empty() && self.cursor.is_none() && self.left.is_empty()
     }
 
     /// Appends the records of the next keys to `out`: at least `count` of them but at most one table more, and no more
@@ -43,7 +52,7 @@ impl Export {
 
     fn go_on(&mut self, store: &mut Store, count: usize, now: Micros, out: &mut Vec<u8>, tracks: bool) -> u64 {
         let end = out.len() + STEP_BYTES;
-        let (mut records, hasher) = (0, store.hasher());
+        let (mut records, mut looked_at, hasher) = (0, 0, store.hasher());
         while out.len() < end
             && let Some(key) = self.left.pop()
         {
@@ -56,17 +65,20 @@ impl Export {
                 }
             }
         }
-        let Some(cursor) = self.cursor.filter(|_| self.left.is_empty() && out.len() < end) else { return records };
-        // What has expired is no record to any call, and none makes it one again.
-        let (mut met, left) = (Vec::new(), &mut self.left);
-        self.cursor = store.scan(cursor, count, now, &mut |id, key| {
-            if out.len() < end {
-                write(out, key, Some(store.holding(id)));
-                met.push(id);
-            } else {
-                left.push(key.into());
-            }
-        });
+        let mut met = Vec::new();
+        while self.left.is_empty() && out.len() < end && looked_at < count {
+            let Some(cursor) = self.cursor.or_else(|| self.slots.pop().map(slot_cursor)) else { break };
+            // What has expired is no record to any call, and none makes it one again.
+            let left = &mut self.left;
+            self.cursor = store.scan_in_slot(cursor, (&mut looked_at, count), now, &mut |id, key| {
+                if out.len() < end {
+                    write(out, key, Some(store.holding(id)));
+                    met.push(id);
+                } else {
+                    left.push(key.into());
+                }
+            });
+        }
         records += met.len() as u64;
         if tracks {
             met.into_iter().for_each(|id| store.copied(id));

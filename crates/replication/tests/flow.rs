@@ -11,11 +11,16 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use tollgate_limits::{Ask, Micros, Mode, Policy, Rate, Window};
-use tollgate_replication::flow::{Broken, Heard, Hello, Inflow, LinkId, Outflow, RUN_ID_BYTES, Told};
+use tollgate_replication::flow::{Broken, Has, Heard, Hello, Inflow, RUN_ID_BYTES, Told, slots_of};
+use tollgate_replication::in_step::{Admitted, LinkId};
+use tollgate_replication::outflow::{Moment, Outflow};
 use tollgate_replication::{VERSION, import};
-use tollgate_store::{Content, Store, Value};
+use tollgate_store::{Content, SLOTS, Store, Value};
 
-const HELLO: Hello = Hello { version: VERSION, run_id: [b'a'; RUN_ID_BYTES], core: 0, cores: 1 };
+const HELLO: Hello =
+    Hello { version: VERSION, run_id: [b'a'; RUN_ID_BYTES], core: 0, cores: 1, telling: 3, resumes: false };
+/// After which a replica that does not acknowledge is out: longer than a test's time.
+const TIMEOUT: Micros = Micros::MAX / 2;
 
 fn held(store: &Store, now: Micros) -> BTreeMap<Vec<u8>, Content> {
     let mut held = BTreeMap::new();
@@ -33,6 +38,10 @@ struct Replica {
     store: Store,
     under_way: VecDeque<u8>,
     acknowledged: u32,
+    /// What it has put, its copy included.
+    has: Option<Has>,
+    /// Slots that are copied.
+    copying: Vec<u16>,
 }
 
 impl Replica {
@@ -49,10 +58,21 @@ impl Replica {
                     import(records, &mut self.store, now).unwrap();
                 }
                 Told::Copy(records) => drop(import(records, &mut self.store, now).unwrap()),
-                Told::Hello(hello) => assert_eq!(hello, HELLO),
-                Told::Copied | Told::Beat => {}
+                Told::Hello(hello) => {
+                    assert_eq!(hello, Hello { resumes: hello.resumes, ..HELLO });
+                    assert!(!hello.resumes || self.has.is_some());
+                    self.copying = if hello.resumes { Vec::new() } else { (0..SLOTS).collect() };
+                    self.copying.iter().for_each(|slot| self.store.begin_copy_of_slot(*slot));
+                }
+                Told::Slots(slots) => {
+                    self.copying = slots_of(slots).collect();
+                    self.copying.iter().for_each(|slot| self.store.begin_copy_of_slot(*slot));
+                }
+                Told::Copied => self.copying.iter().for_each(|slot| self.store.end_copy_of_slot(*slot)),
+                Told::Beat { .. } => {}
             }
             self.acknowledged = heard.number;
+            self.has = self.inflow.has();
             taken += used;
         }
         buffer.drain(..taken);
@@ -64,6 +84,8 @@ struct World {
     store: Store,
     outflow: Outflow,
     replicas: Vec<(Replica, Vec<u8>)>,
+    /// Those whose link is cut.
+    away: Vec<Replica>,
     now: Micros,
     units: u64,
 }
@@ -72,27 +94,61 @@ impl World {
     fn new() -> World {
         let mut store = harness::store();
         store.set_split_load(4);
-        World { store, outflow: Outflow::new(HELLO), replicas: Vec::new(), now: NOW, units: 0 }
+        World {
+            store,
+            outflow: Outflow::new(HELLO, TIMEOUT),
+            replicas: Vec::new(),
+            away: Vec::new(),
+            now: NOW,
+            units: 0,
+        }
     }
 
     fn join(&mut self) {
+        let (store, inflow, under_way) = (harness::store(), Inflow::default(), VecDeque::new());
+        let link = self.outflow.join(&mut self.store, None, self.now, &mut Vec::new());
+        self.outflow.leave(&mut self.store, link, self.now);
+        self.away.push(Replica { link, inflow, store, under_way, acknowledged: 0, has: None, copying: Vec::new() });
+        self.come_again(usize::MAX);
+    }
+
+    /// One whose link was cut comes again.
+    fn come_again(&mut self, choice: usize) {
+        if self.away.is_empty() {
+            return;
+        }
+        let mut replica = self.away.remove(choice.min(self.away.len() - 1));
         let mut out = Vec::new();
-        let link = self.outflow.join(&mut self.store, self.now, &mut out);
-        let store = harness::store();
-        let replica = Replica { link, inflow: Inflow::default(), store, under_way: out.into(), acknowledged: 0 };
+        replica.link = self.outflow.join(&mut self.store, replica.has, self.now, &mut out);
+        (replica.inflow, replica.under_way) = (Inflow::default(), out.into());
         self.replicas.push((replica, Vec::new()));
+    }
+
+    /// As above; answers how many of its slots are copied anew.
+    fn slots_copied_anew(&mut self, choice: usize) -> usize {
+        self.come_again(choice);
+        let place = self.replicas.len() - 1;
+        self.deliver(place, usize::MAX);
+        self.replicas[place].0.copying.len()
     }
 
     fn leave(&mut self, choice: usize) {
         if !self.replicas.is_empty() {
             let (replica, _) = self.replicas.remove(choice % self.replicas.len());
-            self.outflow.leave(&mut self.store, replica.link);
+            self.outflow.leave(&mut self.store, replica.link, self.now);
+            self.away.push(replica);
         }
+    }
+
+    fn overshoot(&self) -> u64 {
+        self.units - self.outflow.in_step.safe().units
     }
 
     fn tick(&mut self, count: usize) {
         let mut out = Vec::new();
-        self.outflow.flush(&mut self.store, self.units, self.now, &mut out).unwrap();
+        let admitted = Admitted { units: self.units, writes: 0 };
+        let moment = Moment { timeline: self.now, clock: self.now };
+        self.outflow.flush(&mut self.store, admitted, moment, &mut out).unwrap();
         for (replica, _) in &mut self.replicas {
             replica.under_way.extend(&out);
             let mut own = Vec::new();
@@ -108,7 +164,7 @@ impl World {
         let place = choice % self.replicas.len();
         let (replica, buffer) = &mut self.replicas[place];
         replica.hear(bytes, self.now, buffer);
-        self.outflow.acknowledged(replica.link, replica.acknowledged, replica.inflow.is_copied());
+        self.outflow.acknowledged(replica.link, replica.acknowledged, replica.inflow.is_copied(), self.now);
     }
 
     fn call(&mut self, step: u8, choice: u8, pause: u64) {
@@ -170,14 +226,18 @@ proptest! {
                 15 if choice < 4 => drop(world.store.flush()),
                 16 | 17 if world.replicas.len() < 3 => world.join(),
                 18 if choice < 60 => world.leave(number),
+                18 if world.replicas.len() < 3 => world.come_again(number % 5),
                 19..26 => world.tick(1 + number % 9),
                 26.. => world.deliver(number, number * 7),
                 _ => {}
             }
             // What a failover would forget is never less than what some whole copy lacks.
-            prop_assert!(world.outflow.overshoot(world.units) <= world.units);
+            prop_assert!(world.overshoot() <= world.units);
         }
         world.join();
+        while !world.away.is_empty() {
+            world.come_again(0);
+        }
         world.heal();
         let expected = held(&world.store, world.now);
         for (replica, _) in &world.replicas {
@@ -185,7 +245,7 @@ proptest! {
             prop_assert_eq!(&held(&replica.store, world.now), &expected);
             prop_assert_eq!(replica.store.memory_used(), replica.store.memory_recounted());
         }
-        prop_assert_eq!(world.outflow.overshoot(world.units), 0);
+        prop_assert_eq!(world.overshoot(), 0);
     }
 }
 
@@ -194,20 +254,20 @@ fn overshoot_is_what_the_slowest_whole_copy_lacks() {
     let mut world = World::new();
     let charge = |world: &mut World| world.call(0, 1, 0);
     charge(&mut world);
-    assert_eq!(world.outflow.overshoot(world.units), 1, "nobody else knows");
+    assert_eq!(world.overshoot(), 1, "nobody else knows");
     world.join();
     world.join();
     world.heal();
-    assert_eq!(world.outflow.overshoot(world.units), 0);
+    assert_eq!(world.overshoot(), 0);
     charge(&mut world);
     charge(&mut world);
     world.tick(1);
     charge(&mut world);
-    assert_eq!(world.outflow.overshoot(world.units), 3);
+    assert_eq!(world.overshoot(), 3);
     world.deliver(0, usize::MAX);
-    assert_eq!(world.outflow.overshoot(world.units), 3, "the other has not");
+    assert_eq!(world.overshoot(), 3, "the other has not");
     world.deliver(1, usize::MAX);
-    assert_eq!(world.outflow.overshoot(world.units), 1, "what is not flushed is not known");
+    assert_eq!(world.overshoot(), 1, "what is not flushed is not known");
     // One that is only being copied holds nobody up, and counts for nothing, though it acknowledges what it is told.
     for choice in 0..40 {
         world.call(0, choice, 0);
@@ -220,14 +280,53 @@ fn overshoot_is_what_the_slowest_whole_copy_lacks() {
     world.tick(1);
     world.deliver(0, usize::MAX);
     world.deliver(1, usize::MAX);
-    assert_eq!(world.outflow.overshoot(world.units), 0);
+    assert_eq!(world.overshoot(), 0);
     // The slower of two leaves: what the other knows is known.
     charge(&mut world);
     world.tick(1);
     world.deliver(0, usize::MAX);
-    assert_eq!(world.outflow.overshoot(world.units), 1);
+    assert_eq!(world.overshoot(), 1);
     world.leave(1);
-    assert_eq!(world.outflow.overshoot(world.units), 0);
+    assert_eq!(world.overshoot(), 0);
+}
+
+#[test]
+fn who_comes_again_is_told_what_changed_since() {
+    let mut world = World::new();
+    let charge = |world: &mut World, choices: std::ops::Range<u8>| choices.for_each(|choice| world.call(0, choice, 0));
+    charge(&mut world, 0..40);
+    world.join();
+    world.join();
+    world.heal();
+    // Nothing has changed.
+    world.leave(0);
+    assert_eq!(world.slots_copied_anew(0), 0);
+    world.heal();
+    // What it was told and did not put, and what it was not told.
+    charge(&mut world, 3..5);
+    world.tick(1);
+    world.leave(0);
+    charge(&mut world, 7..9);
+    world.tick(1);
+    charge(&mut world, 9..10);
+    assert_eq!(world.slots_copied_anew(0), 5);
+    world.heal();
+    // While nobody is told, and another was told since.
+    world.leave(0);
+    world.leave(0);
+    charge(&mut world, 11..12);
+    assert_eq!(world.slots_copied_anew(1), 1);
+    world.heal();
+    assert_eq!(world.slots_copied_anew(0), 1, "although no flush told that change");
+    world.heal();
+    // In another telling, or where it has more than there is, all is copied.
+    world.leave(0);
+    let has = world.away[0].has;
+    world.away[0].has = has.map(|has| Has { number: has.number + 9, ..has });
+    assert_eq!(world.slots_copied_anew(0), usize::from(SLOTS));
+    world.leave(0);
+    world.away[0].has = has.map(|has| Has { telling: 2, ..has });
+    assert_eq!(world.slots_copied_anew(0), usize::from(SLOTS));
 }
 
 #[test]

@@ -15,6 +15,7 @@
 //! **Invariants.** No input makes this crate panic, recurse, or allocate by a length that was merely declared. A
 //! command gives the same result however its bytes are cut into reads. The crate knows no sockets and no clock.
 
+mod count;
 mod decimal;
 mod error;
 mod header;
@@ -29,6 +30,7 @@ mod shape;
 mod short;
 mod span;
 
+pub use count::count_replies;
 pub use decimal::{Admitted, Replies};
 pub use error::ProtocolError;
 pub use likeness::{Alike, Likeness};

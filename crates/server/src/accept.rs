@@ -122,8 +122,8 @@ pub fn spawn(worker: Rc<Worker>, fresh: Fresh) {
         Fresh::Tcp(stream, peer, local) => {
             TcpStream::from_std(stream).map(|stream| serve(&worker, stream, tcp_peer(peer, local)))
         }
-        Fresh::Flow(stream, follower) => TcpStream::from_std(stream).map(|stream| {
-            tokio::task::spawn_local(flows::serve(worker.clone(), stream, follower));
+        Fresh::Flow(stream, follower, has) => TcpStream::from_std(stream).map(|stream| {
+            tokio::task::spawn_local(flows::serve(worker.clone(), stream, follower, has));
         }),
         Fresh::Unix(stream) => {
             let peer = unix_peer(&worker);

@@ -19,6 +19,7 @@ use crate::audit;
 use crate::batch::{BATCH_COMMANDS_MAX, Batch, Item, Stop};
 use crate::clock::boot_micros;
 use crate::flows::{self, Follower};
+use crate::gate::Tells;
 use crate::hub::Fresh;
 use crate::monitor::Monitor;
 use crate::outbox::{Marks, Outbox};
@@ -40,12 +41,13 @@ use tollgate_engine::client_state::{ClientState, Replies};
 use tollgate_engine::command::Flags;
 use tollgate_engine::core::Core;
 use tollgate_engine::dispatch::{Ready, Way, may_run};
-use tollgate_engine::effect::Effect;
+use tollgate_engine::effect::{Effect, ToldBefore};
 use tollgate_engine::parcel::{NewJob, Parcel, Task};
 use tollgate_engine::plain::{Order, Plain, PlainCall, Row};
 use tollgate_engine::registry::Entry;
 use tollgate_engine::session::{Client, Session};
 use tollgate_engine::transaction::Transactions;
+use tollgate_replication::flow::Has;
 use tollgate_resp::{Args, Parser, Protocol, ProtocolError, Reply, RequestLimits};
 
 /// A client that must authenticate has this long.
@@ -83,6 +85,8 @@ pub struct Connection<S> {
     /// When the client came, or gave its rights up by RESET.
     unauthenticated_since: Instant,
     outbox: Outbox,
+    /// What the replies in it tell of keys, for which they may have to wait until replicas know.
+    tells: Tells,
     /// What it is shown of others, after MONITOR.
     monitor: Option<Monitor>,
     /// Whether the replies of the present batch are thrown away, by CLIENT REPLY.
@@ -91,8 +95,8 @@ pub struct Connection<S> {
     skipping: bool,
     /// What the present command is to be answered after.
     awaited: Option<Awaited>,
-    /// The core whose flow it asked for, and the port of the replica that it is.
-    flow: Option<(usize, u16)>,
+    /// The core whose flow it asked for, the port of the replica that it is, and what that was told before.
+    flow: Option<(usize, u16, Option<ToldBefore>)>,
     ending: Option<Ending>,
 }
 
@@ -152,6 +156,7 @@ impl<S: Stream> Connection<S> {
             partial_since: None,
             unauthenticated_since: Instant::now(),
             outbox: Outbox::default(),
+            tells: Tells::Nothing,
             monitor: None,
             silent: false,
             skipping: false,
@@ -204,8 +209,8 @@ impl<S: Stream> Connection<S> {
         self.worker.unregister(self.session.client.id);
         self.session.transactions = Transactions::default();
         self.tell_queued();
-        if let Some((core, port)) = self.flow {
-            return self.become_flow(core, port);
+        if let Some((core, port, told)) = self.flow {
+            return self.become_flow(core, port, told);
         }
         if self.ending != Some(Ending::Linger) || self.wire.shut_down().await.is_err() {
             return;
@@ -260,11 +265,12 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Hands the socket to the core whose flow was asked for.
-    fn become_flow(&self, core: usize, port: u16) {
+    fn become_flow(&self, core: usize, port: u16, told: Option<ToldBefore>) {
         let host = self.session.client.address.rsplit_once(':').map_or("", |(host, _)| host);
         let follower = Follower { host: host.trim_matches(['[', ']']).to_owned(), port };
+        let has = told.map(|ToldBefore { run_id, telling, number }| Has { run_id, telling, number });
         let stream = self.wire.stream().borrow().duplicate().map(TcpStream::from);
-        let handed = stream.map(|stream| self.worker.hub.hand_over(core, Fresh::Flow(stream, follower)));
+        let handed = stream.map(|stream| self.worker.hub.hand_over(core, Fresh::Flow(stream, follower, has)));
         if !matches!(handed, Ok(Ok(()))) {
             tracing::warn!(core, "a replica cannot be told what this core holds; it will come again");
         }
@@ -403,7 +409,10 @@ impl<S: Stream> Connection<S> {
             }
             let Some(ready) = item.ready() else {
                 match batch.row(buffer, item, now) {
-                    Some(row) => self.run_row(&mut core, row),
+                    Some(row) => {
+                        self.tells = Tells::Changes;
+                        self.run_row(&mut core, row);
+                    }
                     None => self.answer_error(&core, batch.refusal(item)),
                 }
                 next += 1;
@@ -414,6 +423,9 @@ impl<S: Stream> Connection<S> {
                 Reply::new(&mut self.outbox.bytes, self.session.protocol).error(text);
                 next += 1;
                 continue;
+            }
+            if let Way::To(_) = ready.way {
+                self.tells = self.tells.max(Tells::of(ready.entry.command));
             }
             match ready.way {
                 Way::To(to) if to == own => {
@@ -426,14 +438,7 @@ impl<S: Stream> Connection<S> {
                     let mut reply = Reply::new(&mut self.outbox.bytes, self.session.protocol);
                     core.run_key_timed(ready.entry, &call, &mut reply);
                 }
-                Way::To(to) => {
-                    let protocol = self.session.protocol;
-                    let job = NewJob { entry: ready.entry, task: Task::Run, at: ready.at, protocol, cargo: None };
-                    let to = usize::from(to);
-                    let arguments = batch.args(buffer, item).iter();
-                    let position = worker.with_outgoing(to, |parcel| parcel.push(job, arguments));
-                    self.outbox.mark(to, position.unwrap_or(usize::MAX));
-                }
+                Way::To(to) => self.put_aside(usize::from(to), &ready, batch.args(buffer, item)),
                 Way::Here => {
                     let call = Call { args: batch.args(buffer, item), at: ready.at, now };
                     self.run_session(&mut core, ready.entry, &call);
@@ -454,6 +459,14 @@ impl<S: Stream> Connection<S> {
         core.sign_slow(&self.session.client);
         core.publish_changes();
         next
+    }
+
+    /// Puts a command into the parcel for the core of its key.
+    fn put_aside(&mut self, to: usize, ready: &Ready, args: Args<'_>) {
+        let protocol = self.session.protocol;
+        let job = NewJob { entry: ready.entry, task: Task::Run, at: ready.at, protocol, cargo: None };
+        let position = self.worker.with_outgoing(to, |parcel| parcel.push(job, args.iter()));
+        self.outbox.mark(to, position.unwrap_or(usize::MAX));
     }
 
     /// Runs a row of plain calls, and puts those of other cores into their parcels.
@@ -493,6 +506,11 @@ impl<S: Stream> Connection<S> {
     /// Whether nothing more is to be run.
     pub(crate) fn is_ending(&self) -> bool {
         self.ending.is_some() || self.worker.is_halted()
+    }
+
+    /// What is answered next tells what was done to keys.
+    pub(crate) fn tell_changes(&mut self) {
+        self.tells = Tells::Changes;
     }
 
     /// What will be written. No reply of another core may be outstanding.
@@ -537,8 +555,8 @@ impl<S: Stream> Connection<S> {
                 }
                 Effect::SetClock(micros) => self.worker.hub.clock.set(micros),
                 Effect::Shutdown { saves } => self.worker.hub.shut_down(saves != Some(false)),
-                Effect::Flow { core, port } => {
-                    self.flow = Some((usize::from(core), port));
+                Effect::Flow { core, port, told } => {
+                    self.flow = Some((usize::from(core), port, told));
                     self.ending = Some(Ending::Close);
                 }
                 Effect::AwaitReplicas { count, timeout } => {
@@ -607,6 +625,9 @@ impl<S: Stream> Connection<S> {
         let protocol = self.session.protocol;
         if ready.way == Way::Transaction {
             return self.control(ready.entry, args).await;
+        }
+        if ready.way != Way::Process {
+            self.tells = self.tells.max(Tells::of(ready.entry.command));
         }
         let (begun, start) = (self.worker.begin(&ready), self.outbox.bytes.len());
         if ready.way == Way::Process {

@@ -4,13 +4,14 @@
 //! one that is slow must cost the primary neither memory nor time. The idea: a link for each core of the primary,
 //! served by that core itself: a connection that asks for a core's flow is handed to it. A tick takes what changed and
 //! puts the same bytes into each link's buffer; a buffer that grows too large ends its link, and the replica begins
-//! anew.
+//! anew. Where nothing has changed for a tick the next change is told at once, and where answers wait for replicas all
+//! that they wait for is.
 
 use crate::clock::boot_micros;
 use crate::hub::Hub;
 use crate::worker::Worker;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -20,18 +21,19 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Notify;
-use tollgate_engine::core::Core;
 use tollgate_engine::replication::FLOW_VERSION;
 use tollgate_engine::settings::ReplicaSeen;
 use tollgate_replication::VERSION;
-use tollgate_replication::flow::{Ack, Hello, LinkId, Outflow, RUN_ID_BYTES};
+use tollgate_replication::flow::{Ack, Has, Hello, RUN_ID_BYTES};
+use tollgate_replication::in_step::{Admitted, LinkId};
+use tollgate_replication::outflow::{Moment, Outflow};
 
 const _: () = assert!(VERSION as u16 == FLOW_VERSION, "a replica asks for what it is told");
 
 /// Between two flushes.
 const FLUSH: Duration = Duration::from_millis(5);
-/// Flushes without a change after which a link gets a sign of life.
-const QUIET_FLUSHES_MAX: u32 = 20;
+/// The longest time between two signs of life of a link; a tenth of what a replica may take to acknowledge, if less.
+const BEAT_MICROS_MAX: u64 = 100_000;
 /// Keys that the walk of a link goes on by at each flush: some tenths of a millisecond.
 const COPY_KEYS: usize = 2_048;
 /// Bytes that wait for a link from which on its copy waits.
@@ -42,7 +44,7 @@ const LINK_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Between two looks of a WAIT.
 const WAIT_PAUSE: Duration = Duration::from_millis(1);
 /// The most links of a core.
-const LINKS_MAX: usize = 16;
+pub const LINKS_MAX: usize = 16;
 
 /// Who asks for a flow.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,9 +58,26 @@ pub struct Follower {
 /// The flows of one core.
 #[derive(Default)]
 pub struct Flows {
-    outflow: RefCell<Option<Outflow>>,
+    /// What is told; none before the first replica.
+    pub outflow: RefCell<Option<Outflow>>,
     links: RefCell<BTreeMap<LinkId, Rc<Link>>>,
     is_ticking: Cell<bool>,
+    /// Whether nothing had changed at the last flush.
+    is_quiet: Cell<bool>,
+    soon: Notify,
+}
+
+impl Flows {
+    /// Whether nothing had changed when replicas were told last.
+    pub fn is_quiet(&self) -> bool {
+        self.is_quiet.get()
+    }
+
+    /// Has replicas told after this turn, rather than at the next tick.
+    pub fn flush_soon(&self) {
+        self.is_quiet.set(false);
+        self.soon.notify_one();
+    }
 }
 
 /// What waits for one link.
@@ -68,8 +87,10 @@ struct Link {
     /// Bytes that are being written.
     under_way: Cell<usize>,
     more: Notify,
-    /// Flushes since it was told anything.
-    quiet: Cell<u32>,
+    /// When it was given the last sign of life.
+    beaten: Cell<u64>,
+    follower: RefCell<Option<Follower>>,
+    is_in_step: Cell<bool>,
     is_over: Cell<bool>,
     over: Notify,
 }
@@ -87,8 +108,8 @@ impl Link {
     }
 }
 
-/// Tells one replica all that this core holds, until it leaves.
-pub async fn serve(worker: Rc<Worker>, stream: TcpStream, follower: Follower) {
+/// Tells one replica all that this core holds, or what has changed since it was told last, until it leaves.
+pub async fn serve(worker: Rc<Worker>, stream: TcpStream, follower: Follower, has: Option<Has>) {
     let flows = &worker.flows;
     if worker.hub.settings.shared.is_replica() {
         return;
@@ -98,11 +119,15 @@ pub async fn serve(worker: Rc<Worker>, stream: TcpStream, follower: Follower) {
     }
     let (read, write) = stream.into_split();
     let link = Rc::new(Link::default());
+    link.follower.replace(Some(follower.clone()));
     let id = {
         let mut core = worker.core.borrow_mut();
         let mut outflow = flows.outflow.borrow_mut();
-        let outflow = outflow.get_or_insert_with(|| Outflow::new(hello(&worker.hub, worker.index)));
-        outflow.join(&mut core.store, worker.now(), &mut link.waiting.borrow_mut())
+        let outflow = outflow.get_or_insert_with(|| {
+            let timeout = u64::try_from(worker.hub.config.replica_timeout.as_micros()).unwrap_or(u64::MAX);
+            Outflow::new(hello(&worker.hub, worker.index), timeout)
+        });
+        outflow.join(&mut core.store, has, worker.now(), &mut link.waiting.borrow_mut())
     };
     flows.links.borrow_mut().insert(id, link.clone());
     worker.hub.replicas.joined(&follower);
@@ -117,19 +142,28 @@ pub async fn serve(worker: Rc<Worker>, stream: TcpStream, follower: Follower) {
     if let Err(error) = ended {
         let (replica, port, core) = (&follower.host, follower.port, worker.index);
         tracing::info!(replica, port, core, %error, "a replica's link ended");
+        if error.kind() == io::ErrorKind::UnexpectedEof
+            && let Some(outflow) = &mut *flows.outflow.borrow_mut()
+        {
+            // It has ended its side, and before that it says that it is down.
+            outflow.renounce(id);
+        }
     }
     flows.links.borrow_mut().remove(&id);
     worker.hub.replicas.left(&follower, worker.index);
+    worker.hub.judge_replicas();
     if let Some(outflow) = &mut *flows.outflow.borrow_mut() {
-        outflow.leave(&mut worker.core.borrow_mut().store, id);
+        outflow.leave(&mut worker.core.borrow_mut().store, id, boot_micros());
     }
+    look(&worker);
 }
 
 fn hello(hub: &Hub, core: usize) -> Hello {
     let mut run_id = [0; RUN_ID_BYTES];
     run_id.iter_mut().zip(hub.settings.run_id.bytes()).for_each(|(place, byte)| *place = byte);
     let number = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
-    Hello { version: VERSION, run_id, core: number(core), cores: number(hub.mesh.cores()) }
+    let (core, cores) = (number(core), number(hub.mesh.cores()));
+    Hello { version: VERSION, run_id, core, cores, telling: 0, resumes: false }
 }
 
 async fn tell(link: &Link, mut write: OwnedWriteHalf) -> io::Result<()> {
@@ -150,12 +184,19 @@ async fn hear(worker: &Worker, id: LinkId, follower: &Follower, mut read: OwnedR
         let mut bytes = [0; Ack::BYTES];
         read.read_exact(&mut bytes).await?;
         let ack = Ack::read(bytes);
+        // What it was is to be seen before it is less.
+        note(worker);
         if let Some(outflow) = &mut *worker.flows.outflow.borrow_mut() {
-            // What it was is to be seen before it is less.
-            note_overshoot(&worker.core.borrow(), outflow);
-            outflow.acknowledged(id, ack.number, ack.is_copied);
-            note_overshoot(&worker.core.borrow(), outflow);
+            outflow.acknowledged(id, ack.number, ack.is_copied, boot_micros());
+            let is_in_step = outflow.in_step.is_in_step(id);
+            if let Some(link) = worker.flows.links.borrow().get(&id)
+                && link.is_in_step.replace(is_in_step) != is_in_step
+            {
+                worker.hub.stands(follower, worker.index, is_in_step);
+            }
         }
+        worker.gate.release(worker);
+        note(worker);
         if ack.is_copied {
             worker.hub.replicas.acknowledged(follower, worker.index, ack.number);
         }
@@ -166,58 +207,89 @@ async fn tick(worker: Rc<Worker>) {
     let mut interval = tokio::time::interval(FLUSH);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        interval.tick().await;
-        if worker.flows.links.borrow().is_empty() {
+        let is_tick = tokio::select! {
+            _ = interval.tick() => true,
+            () = worker.flows.soon.notified() => false,
+        };
+        flush(&worker, is_tick);
+        look(&worker);
+        let is_over = worker.flows.links.borrow().is_empty()
+            && worker.gate.bounded.borrow().held() == 0
+            && worker.flows.outflow.borrow().as_ref().is_none_or(|outflow| outflow.in_step.is_empty());
+        if is_over {
             worker.flows.is_ticking.set(false);
             return;
         }
-        flush(&worker);
     }
 }
 
-/// As [`note_overshoot`], at each tick of a core: with no replica left it goes on growing.
+/// Finds out who is in step, and lets out what waited for who is not any more.
+fn look(worker: &Worker) {
+    let flows = &worker.flows;
+    if let Some(outflow) = &mut *flows.outflow.borrow_mut() {
+        outflow.in_step.look(boot_micros());
+        let links = flows.links.borrow();
+        for (id, link) in &*links {
+            let is_in_step = outflow.in_step.is_in_step(*id);
+            if link.is_in_step.replace(is_in_step) != is_in_step
+                && let Some(follower) = &*link.follower.borrow()
+            {
+                worker.hub.stands(follower, worker.index, is_in_step);
+            }
+        }
+        worker.gate.look(outflow, flows.is_quiet.get() && !links.is_empty());
+    }
+    if worker.hub.settings.shared.lacks_replicas() {
+        worker.gate.refuse_all(worker);
+    }
+    worker.gate.release(worker);
+    note(worker);
+}
+
+/// Brings what INFO and /metrics show up to date, at each tick of a core too: with no replica left it goes on growing.
 pub fn note(worker: &Worker) {
-    if let Some(outflow) = &*worker.flows.outflow.borrow() {
-        note_overshoot(&worker.core.borrow(), outflow);
-    }
-}
-
-/// Brings what INFO and /metrics show up to date.
-fn note_overshoot(core: &Core, outflow: &Outflow) {
-    let now = outflow.overshoot(core.counters.units_admitted());
+    let (outflow, core) = (worker.flows.outflow.borrow(), worker.core.borrow());
+    let Some(outflow) = &*outflow else { return };
+    let now = worker.gate.bounded.borrow().overshoot(core.counters.units_admitted(), &outflow.in_step);
     core.counters.failover_overshoot.set(now);
     let peak = &core.counters.failover_overshoot_peak;
     peak.set(peak.get().max(now));
+    let writes = core.counters.plain_writes().saturating_sub(outflow.in_step.safe().writes);
+    core.counters.failover_overshoot_writes.set(writes);
 }
 
-fn flush(worker: &Worker) {
+/// Tells all links what has changed; at a tick, what else is to be told.
+fn flush(worker: &Worker, is_tick: bool) {
     let (mut core, now) = (worker.core.borrow_mut(), worker.now());
+    let moment = Moment { timeline: now, clock: boot_micros() };
     let mut outflow = worker.flows.outflow.borrow_mut();
     let Some(outflow) = &mut *outflow else { return };
     let links = worker.flows.links.borrow();
+    if links.is_empty() {
+        return;
+    }
     let mut out = Vec::new();
-    let units = core.counters.units_admitted();
-    let flushed = outflow.flush(&mut core.store, units, now, &mut out);
+    let admitted = Admitted { units: core.counters.units_admitted(), writes: core.counters.plain_writes() };
+    let flushed = outflow.flush(&mut core.store, admitted, moment, &mut out);
     worker.hub.replicas.ticked(worker.index, outflow.number());
-    note_overshoot(&core, outflow);
+    worker.flows.is_quiet.set(is_tick && out.is_empty());
     if flushed.is_err() {
         links.values().for_each(|link| link.end());
         return;
     }
     // All walks together take no more than one would.
     let copying = links.keys().filter(|id| outflow.is_walking(**id)).count();
+    let beat_micros = (worker.hub.config.replica_timeout.as_micros() / 10).min(u128::from(BEAT_MICROS_MAX));
     for (id, link) in links.iter().filter(|(_, link)| !link.is_over.get()) {
         {
             let mut waiting = link.waiting.borrow_mut();
-            let before = waiting.len();
             waiting.extend_from_slice(&out);
-            if waiting.len() + link.under_way.get() < COPY_WAITS_BYTES {
+            if is_tick && waiting.len() + link.under_way.get() < COPY_WAITS_BYTES {
                 outflow.walk(*id, &mut core.store, COPY_KEYS / copying.max(1), now, &mut waiting);
             }
-            link.quiet.set(if waiting.len() > before { 0 } else { link.quiet.get() + 1 });
-            if link.quiet.get() >= QUIET_FLUSHES_MAX {
-                outflow.beat(now, &mut waiting);
-                link.quiet.set(0);
+            if u128::from(moment.clock.saturating_sub(link.beaten.get())) >= beat_micros {
+                outflow.beat(*id, moment, &mut waiting);
+                link.beaten.set(moment.clock);
             }
         }
         if link.bytes() > LINK_BYTES_MAX {
@@ -230,7 +302,9 @@ fn flush(worker: &Worker) {
 
 /// Ends all links of a core: its process follows another, and nobody is told its changes from now on.
 pub fn end_all(worker: &Worker) {
-    worker.core.borrow_mut().store.track_changes(false);
+    if let Some(outflow) = &mut *worker.flows.outflow.borrow_mut() {
+        outflow.end_telling(&mut worker.core.borrow_mut().store);
+    }
     worker.flows.links.borrow().values().for_each(|link| link.end());
 }
 
@@ -276,6 +350,8 @@ struct Progress {
 #[derive(Debug, Default)]
 struct Links {
     open: usize,
+    /// Cores with whom it is in step.
+    in_step: BTreeSet<usize>,
     /// By core, once its copy is whole: the last flush that was acknowledged.
     acknowledged: BTreeMap<usize, u32>,
 }
@@ -329,11 +405,31 @@ impl Replicas {
             if let Some(links) = replicas.get_mut(follower) {
                 links.open = links.open.saturating_sub(1);
                 links.acknowledged.remove(&core);
+                links.in_step.remove(&core);
                 if links.open == 0 {
                     replicas.remove(follower);
                 }
             }
         });
+    }
+
+    /// A replica is in step with a core, or is so no more.
+    pub fn stands(&self, follower: &Follower, core: usize, is_in_step: bool) {
+        self.with(|replicas| {
+            if let Some(links) = replicas.get_mut(follower) {
+                if is_in_step {
+                    links.in_step.insert(core)
+                } else {
+                    links.in_step.remove(&core)
+                };
+            }
+        });
+    }
+
+    /// Counts those that are in step with all cores; until `act` returns that stays so.
+    pub fn count_in_step(&self, act: impl FnOnce(usize)) {
+        let is_in_step = |links: &&Links| links.in_step.len() >= self.cores.len();
+        self.with(|replicas| act(replicas.values().filter(is_in_step).count()));
     }
 
     /// All of them; a replica is online once all cores of this process have told it what they hold.
@@ -342,6 +438,7 @@ impl Replicas {
             host: follower.host.clone(),
             port: follower.port,
             is_online: links.acknowledged.len() >= self.cores.len(),
+            is_in_step: links.in_step.len() >= self.cores.len(),
         };
         self.with(|replicas| replicas.iter().map(seen).collect())
     }

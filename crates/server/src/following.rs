@@ -2,15 +2,16 @@
 //!
 //! The problem: a primary has another number of cores, is away at times, and may come back as a process that knows less
 //! than this one. The idea: a thread of its own has a link to each core of the primary, and hands what it hears to the
-//! cores here, each of which takes what is its own; what all have taken is acknowledged. A link that breaks breaks all,
-//! and they begin anew, but only with the same process as before: that another may replace what is held here, an
-//! operator must say by REPLICAOF.
+//! cores here, each of which takes what is its own; what all have taken is acknowledged. A link that breaks breaks all.
+//! They come again and say up to where they were told, but only to the same process as before: that another may replace
+//! what is held here, an operator must say by REPLICAOF.
 
 use crate::clock::{AHEAD_MICROS_MAX, boot_micros, wall_micros};
 use crate::config::CORES_MAX;
 use crate::flows;
 use crate::hub::Hub;
 use crate::worker::Worker;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -22,7 +23,7 @@ use tokio::time::timeout;
 use tollgate_engine::route::owner;
 use tollgate_engine::settings::{Following as Shown, FollowingState};
 use tollgate_limits::Micros;
-use tollgate_replication::flow::{Ack, Heard, Hello, Inflow, RUN_ID_BYTES, Told};
+use tollgate_replication::flow::{Ack, Has, Heard, Hello, Inflow, RUN_ID_BYTES, Told, slots_of};
 use tollgate_replication::{NotImported, VERSION, import};
 use tollgate_resp::printable;
 use tollgate_store::{SLOTS, Store};
@@ -40,6 +41,8 @@ const DELIVERIES_WAITING: usize = 16;
 const READ_BYTES: usize = 256 * 1024;
 /// The most that comes before a part is whole that says who tells.
 const HELLO_BYTES_MAX: usize = 2 * READ_BYTES;
+/// Clocks drift apart by less than a millisecond in so long.
+const LATENESS_SPAN_MICROS: u64 = 10_000_000;
 /// Slots that are gone through before others have their turn.
 const SLOTS_AT_ONCE: usize = 64;
 
@@ -63,12 +66,12 @@ pub struct Delivery {
 enum What {
     /// Records, of which it takes its own.
     Put(Arc<[u8]>),
-    /// Forget what it has of the slots of core `core` of `cores`.
-    Clear { core: u16, cores: u16 },
-    /// A copy of those slots begins.
-    Begin { core: u16, cores: u16 },
+    /// Forget what it has of these slots, of which it takes its own.
+    Clear(Arc<[u16]>),
+    /// A copy of these slots begins.
+    Begin(Arc<[u16]>),
     /// It has ended: what it did not have is forgotten.
-    End { core: u16, cores: u16 },
+    End(Arc<[u16]>),
 }
 
 /// Whom this process follows, and how that goes.
@@ -89,6 +92,16 @@ struct State {
     heard_micros: u64,
     why_down: String,
     copied: usize,
+    /// By core of the primary: until when it says that this replica is in step, in boot time.
+    promised: Vec<u64>,
+}
+
+impl State {
+    /// Whether the primary says of all its cores that this replica is in step.
+    fn is_in_step(&self) -> bool {
+        let now = boot_micros();
+        self.state == FollowingState::Connected && self.promised.iter().all(|until| now < *until)
+    }
 }
 
 impl Following {
@@ -134,6 +147,7 @@ impl Following {
             host,
             port,
             state: state.state,
+            is_in_step: state.is_in_step(),
             silent_seconds: (state.heard_micros > 0).then_some(seconds),
             why_down: state.why_down.clone(),
         })
@@ -151,6 +165,20 @@ impl Following {
         now.state = state;
         now.why_down = why_down;
         now.copied = 0;
+        now.promised = Vec::new();
+    }
+
+    /// Follows a process with so many cores now, none of which has told all it holds.
+    fn begins(&self, cores: u16) {
+        self.note(FollowingState::Sync, String::new());
+        self.state().promised = vec![0; usize::from(cores)];
+    }
+
+    /// A core of the primary says that this replica is in step for so long.
+    fn promised(&self, core: u16, until: u64) {
+        if let Some(place) = self.state().promised.get_mut(usize::from(core)) {
+            *place = until;
+        }
     }
 
     /// Why it was not followed stays known until it is.
@@ -194,18 +222,18 @@ pub async fn take_over(worker: Rc<Worker>, mut deliveries: mpsc::Receiver<Delive
             // What was on its way when this process was made a primary came too late.
             _ if !worker.hub.settings.shared.is_replica() => Ok(()),
             What::Put(records) => import(&records, &mut worker.core.borrow_mut().store, worker.now()).map(drop),
-            What::Clear { core, cores } => {
-                each_slot(&worker, core, cores, |store, slot| {
+            What::Clear(slots) => {
+                each_slot(&worker, &slots, |store, slot| {
                     let _ = store.flush_slot(slot);
                 })
                 .await
             }
-            What::Begin { core, cores } => {
+            What::Begin(slots) => {
                 // The marks are its own from now on, and nobody else's.
                 flows::end_all(&worker);
-                each_slot(&worker, core, cores, Store::begin_copy_of_slot).await
+                each_slot(&worker, &slots, Store::begin_copy_of_slot).await
             }
-            What::End { core, cores } => each_slot(&worker, core, cores, Store::end_copy_of_slot).await,
+            What::End(slots) => each_slot(&worker, &slots, Store::end_copy_of_slot).await,
         };
         worker.core.borrow_mut().publish();
         // Who does not wait any more has lost its link.
@@ -213,11 +241,16 @@ pub async fn take_over(worker: Rc<Worker>, mut deliveries: mpsc::Receiver<Delive
     }
 }
 
-/// Does something to each slot of core `core` of `cores`, some at a time.
-async fn each_slot(worker: &Worker, core: u16, cores: u16, act: impl Fn(&mut Store, u16)) -> Result<(), NotImported> {
-    for slots in (0..SLOTS).collect::<Vec<u16>>().chunks(SLOTS_AT_ONCE) {
-        for slot in slots.iter().filter(|slot| owner(**slot, cores.max(1)) == core) {
-            act(&mut worker.core.borrow_mut().store, *slot);
+/// Does something to such of the slots as are the core's, some at a time.
+async fn each_slot(worker: &Worker, slots: &[u16], act: impl Fn(&mut Store, u16)) -> Result<(), NotImported> {
+    for slots in slots.chunks(SLOTS_AT_ONCE) {
+        {
+            let store = &mut worker.core.borrow_mut().store;
+            for slot in slots {
+                if store.owns(*slot) {
+                    act(store, *slot);
+                }
+            }
         }
         tokio::task::yield_now().await;
     }
@@ -248,22 +281,51 @@ async fn follow_whom_is_wanted(hub: &Arc<Hub>) {
 /// Follows one primary for ever; returns at once, never, if there is none.
 async fn follow(hub: &Arc<Hub>, primary: Option<Primary>) {
     let Some(primary) = primary else { return std::future::pending().await };
-    let mut known = None;
+    let known = Known::default();
     loop {
         // What is loaded now would come over what the primary tells.
         while hub.is_loading() {
             tokio::time::sleep(LOADING_PAUSE).await;
         }
         hub.following.tries();
-        let why = follow_once(hub, &primary, &mut known).await;
+        let why = follow_once(hub, &primary, &known).await;
         hub.following.note(FollowingState::Connect, why);
         tokio::time::sleep(RETRY).await;
     }
 }
 
+/// What was told by the primary that is followed, over all its links.
+#[derive(Clone, Default)]
+struct Known(Arc<Mutex<Tellings>>);
+
+#[derive(Default)]
+struct Tellings {
+    /// The process that told.
+    run_id: Option<[u8; RUN_ID_BYTES]>,
+    /// By core of it: up to where all it told was put.
+    has: BTreeMap<u16, Has>,
+}
+
+impl Known {
+    fn tellings(&self) -> std::sync::MutexGuard<'_, Tellings> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has(&self, core: u16) -> Option<Has> {
+        self.tellings().has.get(&core).copied()
+    }
+
+    fn put(&self, core: u16, has: Option<Has>) {
+        match has {
+            Some(has) => self.tellings().has.insert(core, has),
+            None => self.tellings().has.remove(&core),
+        };
+    }
+}
+
 /// Follows until something breaks; answers what.
-async fn follow_once(hub: &Arc<Hub>, primary: &Primary, known: &mut Option<[u8; RUN_ID_BYTES]>) -> String {
-    let first = match timeout(CONNECT_TIME, open(hub, primary, 0)).await {
+async fn follow_once(hub: &Arc<Hub>, primary: &Primary, known: &Known) -> String {
+    let first = match timeout(CONNECT_TIME, open(hub, primary, 0, known.has(0))).await {
         Ok(Ok(link)) => link,
         Ok(Err(why)) => return why,
         Err(_) => return "it does not answer".to_owned(),
@@ -275,32 +337,34 @@ async fn follow_once(hub: &Arc<Hub>, primary: &Primary, known: &mut Option<[u8; 
     if !(1..=CORES_MAX).contains(&usize::from(hello.cores)) {
         return "it has more cores than any".to_owned();
     }
-    if known.is_some_and(|known| known != hello.run_id) {
+    if known.tellings().run_id.is_some_and(|known| known != hello.run_id) {
         return "it is another process than the one that was followed, and may know less: say REPLICAOF again to have \
                 what is here replaced by what it holds"
             .to_owned();
     }
     let mut links = vec![first];
     for core in 1..hello.cores {
-        match timeout(CONNECT_TIME, open(hub, primary, core)).await {
+        match timeout(CONNECT_TIME, open(hub, primary, core, known.has(core))).await {
             Ok(Ok(link)) if link.hello.run_id == hello.run_id => links.push(link),
             Ok(Ok(_)) => return "it was replaced meanwhile".to_owned(),
             Ok(Err(why)) => return why,
             Err(_) => return "it does not answer".to_owned(),
         }
     }
-    *known = Some(hello.run_id);
-    hub.following.note(FollowingState::Sync, String::new());
+    known.tellings().run_id = Some(hello.run_id);
+    hub.following.begins(hello.cores);
     let mut receiving = JoinSet::new();
     for link in links {
-        let hub = hub.clone();
-        receiving.spawn(async move { receive(&hub, link).await });
+        let (hub, known) = (hub.clone(), known.clone());
+        receiving.spawn(async move { receive(&hub, link, &known).await });
     }
-    // The set ends the others when it is dropped.
-    match receiving.join_next().await {
+    let why = match receiving.join_next().await {
         Some(Ok(why)) => why,
         Some(Err(_)) | None => "a link has failed".to_owned(),
-    }
+    };
+    // It is down before any link is closed: from then on the primary does not wait for it. The set ends the others.
+    hub.following.note(FollowingState::Connect, why.clone());
+    why
 }
 
 /// A link whose first part was heard.
@@ -312,7 +376,7 @@ struct Link {
     time: Micros,
 }
 
-async fn open(hub: &Arc<Hub>, primary: &Primary, core: u16) -> Result<Link, String> {
+async fn open(hub: &Arc<Hub>, primary: &Primary, core: u16, has: Option<Has>) -> Result<Link, String> {
     let text = |error: std::io::Error| error.to_string();
     let stream = TcpStream::connect((primary.host.as_str(), primary.port)).await.map_err(text)?;
     stream.set_nodelay(true).map_err(text)?;
@@ -323,7 +387,12 @@ async fn open(hub: &Arc<Hub>, primary: &Primary, core: u16) -> Result<Link, Stri
         answer(&mut stream).await?;
     }
     let (version, core, port) = (VERSION.to_string(), core.to_string(), hub.settings.port.to_string());
-    say(&mut stream, ["RL.FLOW", &version, &core, &port].into_iter()).await.map_err(text)?;
+    let has = has.map(|Has { run_id, telling, number }| {
+        [String::from_utf8_lossy(&run_id).into_owned(), telling.to_string(), number.to_string()]
+    });
+    let told_before = has.iter().flatten().map(String::as_str);
+    let words = ["RL.FLOW", &version, &core, &port].into_iter().chain(told_before);
+    say(&mut stream, words).await.map_err(text)?;
     let mut link = Link { stream, inflow: Inflow::default(), buffer: Vec::new(), hello: EMPTY, time: 0 };
     loop {
         // An error is a line of text; a part never begins so.
@@ -345,7 +414,7 @@ async fn open(hub: &Arc<Hub>, primary: &Primary, core: u16) -> Result<Link, Stri
     }
 }
 
-const EMPTY: Hello = Hello { version: 0, run_id: [0; RUN_ID_BYTES], core: 0, cores: 0 };
+const EMPTY: Hello = Hello { version: 0, run_id: [0; RUN_ID_BYTES], core: 0, cores: 0, telling: 0, resumes: false };
 
 async fn say<'a>(stream: &mut BufReader<TcpStream>, words: impl Iterator<Item = &'a str>) -> std::io::Result<()> {
     let bulks: Vec<String> = words.map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
@@ -368,17 +437,19 @@ fn said(bytes: &[u8]) -> String {
 }
 
 /// Takes over what a link tells, until it breaks; answers why.
-async fn receive(hub: &Arc<Hub>, link: Link) -> String {
+async fn receive(hub: &Arc<Hub>, link: Link, known: &Known) -> String {
     let Link { mut stream, mut inflow, mut buffer, hello, time } = link;
     let following = &hub.following;
-    let (core, cores) = (hello.core, hello.cores);
-    let clear = What::Clear { core, cores };
-    // The time goes on from the primary's, whatever it was. What was here stays until it is known what replaces it: a
-    // primary that dies in between leaves at least that.
-    hub.clock.follow(time, core == 0);
-    if let Err(why) = following.deliver(What::Begin { core, cores }).await {
-        return why;
+    // The time goes on from the primary's, whatever it was.
+    hub.clock.follow(time, hello.core == 0);
+    let mut taking = Taking { following, own: slots_of_core(hello), copied: Arc::default() };
+    if !hello.resumes {
+        known.put(hello.core, None);
+        if let Err(why) = taking.begin(taking.own.clone()).await {
+            return why;
+        }
     }
+    let mut lateness = Lateness::default();
     loop {
         let mut taken = 0;
         loop {
@@ -392,24 +463,15 @@ async fn receive(hub: &Arc<Hub>, link: Link) -> String {
             };
             hub.clock.follow(heard.time, false);
             following.heard();
-            let put = match heard.told {
-                Told::Changes { records, clears } => {
-                    if clears && let Err(why) = following.deliver(clear.clone()).await {
-                        return why;
-                    }
-                    following.deliver(What::Put(records.into())).await
-                }
-                Told::Copy(records) => following.deliver(What::Put(records.into())).await,
-                Told::Copied => {
-                    let ended = following.deliver(What::End { core, cores }).await;
-                    following.copied(cores);
-                    ended
-                }
-                Told::Hello(_) | Told::Beat => Ok(()),
-            };
-            if let Err(why) = put {
+            if let Told::Beat { promised } = heard.told {
+                // From when it was sent, as far as that can be known; a test clock says nothing about it.
+                let late = if hub.config.test_clock { 0 } else { lateness.of(heard.time, boot_micros()) };
+                following.promised(hello.core, boot_micros().saturating_add(promised).saturating_sub(late));
+            }
+            if let Err(why) = taking.take(heard.told, hello).await {
                 return why;
             }
+            known.put(hello.core, inflow.has());
             let ack = Ack { number: heard.number, is_copied: inflow.is_copied() };
             if let Err(error) = stream.write_all(&ack.bytes()).await {
                 return error.to_string();
@@ -421,6 +483,73 @@ async fn receive(hub: &Arc<Hub>, link: Link) -> String {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => return error.to_string(),
             Err(_) => return "it is silent".to_owned(),
+        }
+    }
+}
+
+/// How much later than others a part has come: the clocks of two machines are not the same, so that the part that was
+/// the fastest of late is taken for one that took no time.
+#[derive(Default)]
+struct Lateness {
+    since: u64,
+    /// The least difference of the two clocks, in the span before this one and in this one.
+    least: [Option<i128>; 2],
+}
+
+impl Lateness {
+    /// Of a part that was sent at `sent` by the primary's clock and comes at `now` by this one.
+    fn of(&mut self, sent: Micros, now: u64) -> u64 {
+        let difference = i128::from(now) - i128::from(sent);
+        if now.saturating_sub(self.since) >= LATENESS_SPAN_MICROS {
+            self.since = now;
+            self.least = [self.least[1], None];
+        }
+        self.least[1] = Some(self.least[1].map_or(difference, |least| least.min(difference)));
+        let least = self.least.into_iter().flatten().min().unwrap_or(difference);
+        u64::try_from(difference - least).unwrap_or(0)
+    }
+}
+
+fn slots_of_core(Hello { core, cores, .. }: Hello) -> Arc<[u16]> {
+    (0..SLOTS).filter(|slot| owner(*slot, cores.max(1)) == core).collect()
+}
+
+/// What a link tells, on its way to the cores here.
+struct Taking<'a> {
+    following: &'a Following,
+    /// The slots of the core that tells.
+    own: Arc<[u16]>,
+    /// Those that are copied anew.
+    copied: Arc<[u16]>,
+}
+
+impl Taking<'_> {
+    /// What is in these slots stays until it is known what replaces it: a primary that dies in between leaves at least
+    /// that.
+    async fn begin(&mut self, slots: Arc<[u16]>) -> Result<(), String> {
+        self.copied = slots.clone();
+        self.following.deliver(What::Begin(slots)).await
+    }
+
+    async fn take(&mut self, told: Told<'_>, hello: Hello) -> Result<(), String> {
+        match told {
+            Told::Changes { records, clears } => {
+                if clears {
+                    self.following.deliver(What::Clear(self.own.clone())).await?;
+                }
+                self.following.deliver(What::Put(records.into())).await
+            }
+            Told::Copy(records) => self.following.deliver(What::Put(records.into())).await,
+            Told::Slots(slots) => {
+                let slots = slots_of(slots).filter(|slot| owner(*slot, hello.cores.max(1)) == hello.core);
+                self.begin(slots.collect()).await
+            }
+            Told::Copied => {
+                self.following.deliver(What::End(self.copied.clone())).await?;
+                self.following.copied(hello.cores);
+                Ok(())
+            }
+            Told::Hello(_) | Told::Beat { .. } => Ok(()),
         }
     }
 }

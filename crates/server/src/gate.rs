@@ -1,18 +1,162 @@
 //! The one place that replies leave through.
 //!
-//! A reply tells a caller that units are his. Whether it may be told can depend on more than the command: on the lease
-//! that this node serves under, and on how much the replicas have yet to acknowledge. Both are compared with a fresh
-//! reading when replies are released, not when the command ran, so every batch passes here. Neither leases nor replicas
-//! exist yet: a node that is alone always may answer.
+//! A reply tells a caller that units are his. Whether it may be told can depend on more than the command: on how much
+//! the replicas have yet to acknowledge (tollgate_replication::bound says when), and later on the lease that this node
+//! serves under. Both are looked at when replies are released, not when the command ran, so all that clients and other
+//! cores are answered passes here. Where nothing is bounded that costs one look at a flag.
 
-/// Whether replies may leave.
-#[derive(Debug, Default)]
-pub struct Gate;
+use crate::turn::Due;
+use crate::worker::Worker;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use tollgate_engine::command::{Command, Flags};
+use tollgate_engine::dispatch::NOREPLICAS;
+use tollgate_engine::parcel::Parcel;
+use tollgate_replication::bound;
+use tollgate_replication::outflow::Outflow;
+
+/// The answers of one core.
+pub struct Gate {
+    /// Whether answers leave without a look: nothing bounds them, and no replica waits for what changes.
+    is_open: Cell<bool>,
+    /// Those that may not leave yet, and when they may.
+    pub bounded: RefCell<bound::Gate<Held>>,
+}
+
+/// What an answer tells of keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tells {
+    /// Nothing: it leaves whatever replicas know.
+    #[default]
+    Nothing,
+    /// What is there.
+    Looks,
+    /// What was done to them.
+    Changes,
+}
+
+/// An answer that may not leave yet.
+pub enum Held {
+    /// To a client.
+    Replies(Rc<dyn Due>),
+    /// To the core that sent the commands.
+    Parcel(usize, Box<Parcel>),
+}
 
 impl Gate {
-    /// Asked once for each batch of replies, right before it is written.
+    /// Of a core whose answers may be so many units ahead of its replicas; `None`: as many as there are.
+    pub fn new(bound: Option<u64>) -> Gate {
+        Gate { is_open: Cell::new(true), bounded: RefCell::new(bound::Gate::new(bound)) }
+    }
+
+    /// Asked once for each batch of answers, right before it leaves. If it may not, it is kept until it may.
     #[inline]
-    pub fn may_leave(&self) -> bool {
-        true
+    pub fn lets_out(&self, worker: &Worker, answer: impl FnOnce() -> Held) -> bool {
+        self.is_open.get() || self.lets_out_by_mark(worker, answer)
+    }
+
+    /// As above, for the parcel of a core.
+    #[inline]
+    pub fn lets_out_parcel(&self, worker: &Worker, to: usize, parcel: Box<Parcel>) -> Option<Box<Parcel>> {
+        let mut parcel = Some(parcel);
+        if !self.is_open.get() && parcel.as_ref().is_some_and(|parcel| tells(parcel) > Tells::Nothing) {
+            self.lets_out_by_mark(worker, || Held::Parcel(to, parcel.take().unwrap_or_default()));
+        }
+        parcel
+    }
+
+    #[inline(never)]
+    fn lets_out_by_mark(&self, worker: &Worker, answer: impl FnOnce() -> Held) -> bool {
+        let outflow = worker.flows.outflow.borrow();
+        let Some(outflow) = &*outflow else { return true };
+        let core = worker.core.borrow();
+        let units = core.counters.units_admitted();
+        let mark = bound::Mark { units, flush: outflow.number_to_tell_all(&core.store) };
+        let mut gate = self.bounded.borrow_mut();
+        let leaves = gate.may_leave(mark, &outflow.in_step);
+        if !leaves {
+            gate.hold(mark, answer());
+            core.counters.answers_kept_back.add(1);
+            core.counters.answers_waiting.set(u64::try_from(gate.held()).unwrap_or(u64::MAX));
+        }
+        let is_first = worker.flows.is_quiet() && core.store.has_untaken_changes();
+        if is_first || gate.is_near(units, &outflow.in_step) {
+            worker.flows.flush_soon();
+        }
+        leaves
+    }
+
+    /// Decides anew whether answers leave without a look. `tells`: whether there are links that nothing waits for.
+    pub fn look(&self, outflow: &Outflow, tells: bool) {
+        let gate = self.bounded.borrow();
+        let bounds = gate.bound().is_some() && (!outflow.in_step.is_empty() || gate.held() > 0);
+        self.is_open.set(!bounds && !tells);
+    }
+
+    /// Lets out what may leave now.
+    pub fn release(&self, worker: &Worker) {
+        while let Some(held) = self.next_to_leave(worker) {
+            held.leave(worker);
+        }
+    }
+
+    fn next_to_leave(&self, worker: &Worker) -> Option<Held> {
+        let (outflow, mut gate) = (worker.flows.outflow.borrow(), self.bounded.borrow_mut());
+        let held = gate.release(&outflow.as_ref()?.in_step)?;
+        let waiting = u64::try_from(gate.held()).unwrap_or(u64::MAX);
+        worker.core.borrow().counters.answers_waiting.set(waiting);
+        Some(held)
+    }
+
+    /// Too few are there any more to know what is kept: what was changed is answered with an error.
+    pub fn refuse_all(&self, worker: &Worker) {
+        loop {
+            let held = self.bounded.borrow_mut().give_up();
+            let Some(held) = held else { break };
+            if held.tells() == Tells::Changes { held.refuse(worker) } else { held.leave(worker) }
+        }
+        worker.core.borrow().counters.answers_waiting.set(0);
+    }
+}
+
+impl Held {
+    fn tells(&self) -> Tells {
+        match self {
+            Held::Replies(due) => due.tells(),
+            Held::Parcel(_, parcel) => tells(parcel),
+        }
+    }
+
+    fn leave(self, worker: &Worker) {
+        match self {
+            Held::Replies(due) => due.leave(worker),
+            Held::Parcel(to, parcel) => worker.answer(to, parcel),
+        }
+    }
+
+    fn refuse(self, worker: &Worker) {
+        match self {
+            Held::Replies(due) => due.refuse(worker, NOREPLICAS),
+            Held::Parcel(to, mut parcel) => {
+                parcel.refuse(NOREPLICAS);
+                worker.answer(to, parcel);
+            }
+        }
+    }
+}
+
+fn tells(parcel: &Parcel) -> Tells {
+    parcel.commands().map(Tells::of).max().unwrap_or_default()
+}
+
+impl Tells {
+    /// What the answer of a command tells that runs where keys are.
+    pub fn of(command: &Command) -> Tells {
+        match command.flags {
+            flags if flags.has(Flags::WRITE) => Tells::Changes,
+            // Who administers must see clients and the like at all times.
+            flags if flags.has(Flags::ADMIN) => Tells::Nothing,
+            _ => Tells::Looks,
+        }
     }
 }

@@ -19,6 +19,7 @@ use tollgate_engine::counters::Counters;
 use tollgate_engine::parcel::Parcel;
 use tollgate_engine::settings::Settings;
 use tollgate_mailbox::Mesh;
+use tollgate_replication::flow::Has;
 
 /// The process's clock.
 pub type SharedClock = Arc<Clock>;
@@ -37,7 +38,7 @@ pub enum Fresh {
     /// Over the Unix socket.
     Unix(UnixStream),
     /// A replica that is to be told what this core holds.
-    Flow(TcpStream, Follower),
+    Flow(TcpStream, Follower, Option<Has>),
 }
 
 /// Shared by all threads of a server.
@@ -129,6 +130,28 @@ impl Hub {
         {
             own.wakes_sent.add(woken);
         }
+    }
+
+    /// A replica is in step with a core, or is so no more.
+    pub fn stands(&self, follower: &Follower, core: usize, is_in_step: bool) {
+        self.replicas.stands(follower, core, is_in_step);
+        self.judge_replicas();
+    }
+
+    /// Has calls refused where fewer replicas are in step than must be, and let through otherwise.
+    pub fn judge_replicas(&self) {
+        let Config { denies_without_replicas, replicas_required, .. } = self.config;
+        if !denies_without_replicas || replicas_required == 0 {
+            return;
+        }
+        // Where several judge at once, the last of them sees what all have changed.
+        self.replicas.count_in_step(|in_step| {
+            let (shared, lacks) = (&self.settings.shared, in_step < replicas_required);
+            if shared.lacks_replicas() != lacks {
+                tracing::warn!(in_step, replicas_required, refuses = lacks, "replicas in step");
+            }
+            shared.set_lacks_replicas(lacks);
+        });
     }
 
     /// A number for a new client.

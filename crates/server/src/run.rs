@@ -163,6 +163,7 @@ pub(crate) fn assemble(config: Config, clients_max: usize, port: u16) -> Result<
     }
     let hub = Arc::new(hub);
     hub.following.belong_to(&hub);
+    hub.judge_replicas();
     Ok((hub, deliveries))
 }
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use tollgate_engine::all::{self, AllPlan, BUSY, UndoLog};
 use tollgate_engine::call::Call;
 use tollgate_engine::command::Handler;
+use tollgate_engine::dispatch::NOREPLICAS;
 use tollgate_engine::dispatch::Ready;
 use tollgate_engine::keys::scan_goes_on;
 use tollgate_engine::parcel::{Cargo, NewJob, Parcel, Task};
@@ -60,7 +61,9 @@ pub async fn walk(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, room: Room
             worker.wake(to);
             let answered = worker.collect(ticket).await;
             answered.iter().for_each(|(_, parcel)| fragment.extend_from_slice(parcel.reply(0)));
-            give_back(worker, answered, room);
+            if give_back(worker, answered, room) {
+                return reply.error(NOREPLICAS);
+            }
         } else {
             worker.core.borrow().counters.busy_replies.add(1);
             return reply.error(BUSY);
@@ -102,8 +105,12 @@ async fn gather(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, parts: Vec<P
     let answered = worker.collect(ticket).await;
     let mut fragments: Vec<&[u8]> = answered.iter().map(|(_, parcel)| parcel.reply(0)).collect();
     fragments.push(&own);
-    merge(&fragments, &Call { args, at: ready.at, now: worker.now() }, reply);
-    give_back(worker, answered, Room::Take);
+    if !answered.iter().any(|(_, parcel)| parcel.is_refused()) {
+        merge(&fragments, &Call { args, at: ready.at, now: worker.now() }, reply);
+    }
+    if give_back(worker, answered, Room::Take) {
+        reply.error(NOREPLICAS);
+    }
 }
 
 /// RL.ALL over several cores: all charge, or those that did take it back before the reply is written.
@@ -138,7 +145,9 @@ pub async fn all_or_nothing(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, 
         plan.charged(number(part.core), &fragment, undo);
     }
     // The room of each message stays held until its undo is done or known not to be needed: an undo always finds room.
+    let mut is_refused = false;
     for (core, mut parcel) in worker.collect(ticket).await {
+        is_refused |= parcel.is_refused();
         let undo = parcel.take_undo(0);
         plan.charged(number(core), parcel.reply(0), undo);
         worker.give_parcel(parcel);
@@ -147,7 +156,8 @@ pub async fn all_or_nothing(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, 
     if room == Room::Take {
         others.iter().for_each(|core| worker.free_room(*core));
     }
-    plan.reply(reply);
+    // What was charged stays charged: nobody may be told that it was admitted.
+    if is_refused { reply.error(NOREPLICAS) } else { plan.reply(reply) }
 }
 
 async fn undo_where_needed(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, parts: &[Part], plan: &mut AllPlan) {
@@ -200,6 +210,7 @@ pub async fn in_steps(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, room: 
         }
         others.iter().for_each(|core| worker.hold_room(*core));
     }
+    let mut is_refused = false;
     loop {
         let orders = steps.next();
         if orders.is_empty() {
@@ -227,6 +238,7 @@ pub async fn in_steps(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, room: 
                 Some(Cargo::Content(content)) => Some(content),
                 _ => None,
             };
+            is_refused |= parcel.is_refused();
             steps.answered(number(core), parcel.reply(0), content);
             worker.give_parcel(parcel);
         }
@@ -234,7 +246,7 @@ pub async fn in_steps(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, room: 
     if room == Room::Take {
         others.iter().for_each(|core| worker.free_room(*core));
     }
-    steps.reply(reply);
+    if is_refused { reply.error(NOREPLICAS) } else { steps.reply(reply) }
 }
 
 #[expect(clippy::too_many_arguments, reason = "each is a different thing and none belongs to another")]
@@ -275,12 +287,14 @@ fn number(core: usize) -> u16 {
     u16::try_from(core).unwrap_or(u16::MAX)
 }
 
-/// Keeps emptied parcels, and frees their room unless the caller holds it.
-fn give_back(worker: &Worker, answered: Vec<(usize, Box<Parcel>)>, room: Room) {
+/// Keeps emptied parcels, and frees their room unless the caller holds it. Answers whether one was refused.
+fn give_back(worker: &Worker, answered: Vec<(usize, Box<Parcel>)>, room: Room) -> bool {
+    let refused = answered.iter().any(|(_, parcel)| parcel.is_refused());
     for (core, parcel) in answered {
         if room == Room::Take {
             worker.free_room(core);
         }
         worker.give_parcel(parcel);
     }
+    refused
 }

@@ -290,6 +290,7 @@ impl<S: Stream> Connection<S> {
         }
         others.iter().for_each(|core| worker.hold_room(*core));
         let mut is_done = true;
+        self.tell_changes();
         let before = self.out().len();
         self.reply().array(commands.len());
         // Under a guard HELLO is a part like others, whatever it does to the form of later replies.

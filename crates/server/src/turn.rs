@@ -6,6 +6,7 @@
 //! connection with replies puts itself on its core's list and goes on to wait for its next bytes. One task of the core,
 //! woken by the first on the list, has its turn behind all connections that were ready then, and writes for all.
 
+use crate::gate::Tells;
 use crate::worker::Worker;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -20,8 +21,14 @@ const WRITES_PER_WAKE: usize = 8;
 
 /// A connection that has replies.
 pub trait Due {
-    /// Writes them.
-    fn write(&self, worker: &Worker);
+    /// What they tell of keys.
+    fn tells(&self) -> Tells;
+    /// Writes them, once they may leave.
+    fn write(self: Rc<Self>, worker: &Worker);
+    /// Writes them: they may leave.
+    fn leave(&self, worker: &Worker);
+    /// Writes an error for each of them instead.
+    fn refuse(&self, worker: &Worker, text: &str);
 }
 
 /// The connections of one core that have replies.

@@ -4,6 +4,7 @@
 //! ([`crate::turn`]). They share this. One of the two has it at a time: from when the connection hands replies over
 //! until all of them have left, the connection neither reads nor runs anything.
 
+use crate::gate::{Held, Tells};
 use crate::stream::Stream;
 use crate::turn::Due;
 use crate::worker::Worker;
@@ -14,6 +15,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use tokio::io::AsyncReadExt;
 use tollgate_engine::session::Client;
+use tollgate_resp::{Protocol, Reply, count_replies};
 
 /// Replies of a client that take more memory than this give it back after they have left.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
@@ -23,7 +25,7 @@ const KEPT_BYTES_MAX: usize = 16 * 1024;
 pub enum Sending {
     /// All have left.
     Done,
-    /// They leave at the end of this turn.
+    /// They leave at the end of this turn, or once they may.
     InTurn,
     /// As above, and then the connection is to be woken.
     Awaited,
@@ -38,6 +40,7 @@ pub struct Wire<S> {
     stream: RefCell<S>,
     client: Rc<Client>,
     sending: Cell<Sending>,
+    tells: Cell<Tells>,
     replies: Cell<Vec<u8>>,
     /// How many bytes of them the stream has taken.
     written: Cell<usize>,
@@ -46,8 +49,8 @@ pub struct Wire<S> {
 impl<S: Stream> Wire<S> {
     /// With no replies on their way.
     pub fn new(stream: S, client: Rc<Client>) -> Wire<S> {
-        let replies = Cell::default();
-        Wire { stream: RefCell::new(stream), client, sending: Cell::new(Sending::Done), replies, written: Cell::new(0) }
+        let (stream, sending) = (RefCell::new(stream), Cell::new(Sending::Done));
+        Wire { stream, client, sending, tells: Cell::default(), replies: Cell::default(), written: Cell::new(0) }
     }
 
     /// The stream, for the connection, as long as no replies are on their way.
@@ -61,10 +64,11 @@ impl<S: Stream> Wire<S> {
         self.sending.get()
     }
 
-    /// Takes replies over. Those before them have left.
+    /// Takes replies over; `tells`: of keys, so that they may have to wait. Those before them have left.
     #[inline]
-    pub fn hand_over(&self, replies: Vec<u8>) {
+    pub fn hand_over(&self, replies: Vec<u8>, tells: Tells) {
         self.replies.set(replies);
+        self.tells.set(tells);
         self.written.set(0);
     }
 
@@ -86,16 +90,29 @@ impl<S: Stream> Wire<S> {
         self.sending.set(Sending::Awaited);
     }
 
-    /// Writes the replies, as far as the stream takes them at once, if they may leave.
+    /// Writes the replies, if they may leave; else that is done once they may.
     #[inline]
-    pub fn write(&self, worker: &Worker) {
+    pub fn write(self: &Rc<Self>, worker: &Worker) {
+        if self.tells.get() == Tells::Nothing || worker.gate.lets_out(worker, || self.keep_back()) {
+            self.write_out(worker);
+        }
+    }
+
+    #[cold]
+    fn keep_back(self: &Rc<Self>) -> Held {
+        // Whoever waits for them looks at this only, and finds it so until they have left.
+        if self.sending.get() == Sending::Done {
+            self.sending.set(Sending::InTurn);
+        }
+        Held::Replies(self.clone())
+    }
+
+    /// Writes the replies, as far as the stream takes them at once.
+    #[inline]
+    fn write_out(&self, worker: &Worker) {
         let replies = self.replies.take();
         let is_awaited = self.sending.get() == Sending::Awaited;
-        let written = match worker.gate.may_leave() {
-            true => self.stream.borrow_mut().try_write(&replies),
-            false => Err(io::Error::other("this node may not answer")),
-        };
-        let written = match written {
+        let written = match self.stream.borrow_mut().try_write(&replies) {
             Ok(written) => written,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
             Err(_) => return self.stop(worker, Sending::Failed, replies),
@@ -172,7 +189,27 @@ impl<S: Stream> Wire<S> {
 }
 
 impl<S: Stream> Due for Wire<S> {
-    fn write(&self, worker: &Worker) {
-        Wire::write(self, worker);
+    fn write(self: Rc<Self>, worker: &Worker) {
+        Wire::write(&self, worker);
+    }
+
+    fn tells(&self) -> Tells {
+        self.tells.get()
+    }
+
+    fn leave(&self, worker: &Worker) {
+        self.write_out(worker);
+    }
+
+    fn refuse(&self, worker: &Worker, text: &str) {
+        let replies = self.replies.take();
+        let mut errors = Vec::new();
+        for _ in 0..count_replies(&replies) {
+            // An error is the same in both protocols.
+            Reply::new(&mut errors, Protocol::Resp2).error(text);
+            worker.core.borrow().counters.replied_error(text.as_bytes());
+        }
+        self.replies.set(errors);
+        self.write_out(worker);
     }
 }

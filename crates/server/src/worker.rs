@@ -73,7 +73,7 @@ impl Worker {
             index: usize::from(core.index),
             core: RefCell::new(core),
             dispatcher,
-            gate: Gate,
+            gate: Gate::new(hub.config.overshoot_max.map(|units| share_of(units, cores))),
             flows: Flows::default(),
             turn: Turn::default(),
             queued_bytes: Cell::new(0),
@@ -298,8 +298,8 @@ impl Worker {
                 core.run_parcel(&mut parcel, now);
                 self.carry_out(&mut core);
                 drop(core);
-                if self.hub.mesh.answer(self.index, from, parcel).is_err() {
-                    tracing::error!(core = from, "a reply lane was full although it holds all that may be outstanding");
+                if let Some(parcel) = self.gate.lets_out_parcel(self, from, parcel) {
+                    self.put_answer(from, parcel);
                 }
             }
             if taken > 0 {
@@ -314,6 +314,18 @@ impl Worker {
             self.hub.mesh.mark(self.index);
         }
         more
+    }
+
+    fn put_answer(&self, to: usize, parcel: Box<Parcel>) {
+        if self.hub.mesh.answer(self.index, to, parcel).is_err() {
+            tracing::error!(core = to, "a reply lane was full although it holds all that may be outstanding");
+        }
+    }
+
+    /// Answers a parcel of another core, some time after it was run.
+    pub fn answer(&self, to: usize, parcel: Box<Parcel>) {
+        self.put_answer(to, parcel);
+        self.wake(to);
     }
 
     /// Does what commands asked of this core, whoever's they are; what they asked of a connection is its own affair.
@@ -335,6 +347,11 @@ impl Worker {
     pub fn welcome(self: &Rc<Worker>, fresh: Fresh) {
         crate::accept::spawn(self.clone(), fresh);
     }
+}
+
+/// A core's share of a bound for all.
+fn share_of(units: u64, cores: usize) -> u64 {
+    units / u64::try_from(cores).unwrap_or(u64::MAX).max(1)
 }
 
 /// Whether a message takes room in the account of its lane, or goes in room that is held for it.

@@ -130,6 +130,13 @@ impl Store {
         self.records.changes.is_on()
     }
 
+    /// Whether something changed that was not taken yet.
+    #[inline]
+    pub fn has_untaken_changes(&self) -> bool {
+        let Changes { written, removed, is_cleared, is_overfull, .. } = &self.records.changes;
+        *is_cleared || *is_overfull || !written.is_empty() || !removed.is_empty()
+    }
+
     /// Says that a record was given to a copy as it is now, so that from here on its changes are told. Only right after
     /// [`Store::take_changes`], when no change of it is still to be told.
     pub fn copied(&mut self, id: RecordId) {

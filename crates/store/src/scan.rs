@@ -59,6 +59,26 @@ impl Store {
         }
     }
 
+    /// As [`Store::scan`], but not beyond the slot that `cursor` points into: `None` when that is finished. Adds what
+    /// it has met to `met`, until that is `count`.
+    pub fn scan_in_slot(
+        &self,
+        cursor: u32,
+        (met, count): (&mut usize, usize),
+        now: Micros,
+        visit: &mut dyn FnMut(RecordId, &[u8]),
+    ) -> Option<u32> {
+        let slot = cursor_slot(cursor)?;
+        let index = self.slots.get(slot).map(|slot| &slot.index).filter(|index| index.len() > 0)?;
+        let position = self.scan_slot(index, cursor & (WALK_END - 1), count, now, met, visit);
+        (position < WALK_END).then(|| slot_cursor(slot) | position)
+    }
+
+    /// The slots of this core, in rising order.
+    pub fn owned_slots(&self) -> impl Iterator<Item = u16> + '_ {
+        (0..SLOTS).filter(|slot| self.owns(*slot))
+    }
+
     /// Visits one slot's tables until `count` keys were met. Returns the position to go on at.
     fn scan_slot(
         &self,

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate_engine::tunables::Tunable;
+use tollgate_limits::{AMOUNT_MAX, parse_duration};
 
 use super::error::{ConfigError, ConfigErrors, Source, quoted};
 use super::raw::{Loaded, RawSettings};
 use super::setting::{self, Setting};
 use super::{BULK_BYTES_CEILING, CORES_MAX, Config, Eviction, LogFormat, LogLevel, PasswordHash, Secret, value};
+use crate::flows::LINKS_MAX;
 use crate::following::Primary;
 
 /// The longest path of a Unix socket: the kernel has 108 bytes for it, with the zero byte at its end.
@@ -59,19 +61,15 @@ impl Checker<'_> {
         let bulk_bytes_max = self.parsed(&setting::PROTO_MAX_BULK_LEN, bulk_bytes);
         let memory_max_bytes = self.parsed(&setting::MAX_MEMORY, value::size_bytes);
         let eviction = self.parsed(&setting::MAX_MEMORY_POLICY, eviction);
-        let log_limit_max = self.parsed(&setting::LOG_LIMIT_MAX, |text| {
-            value::number(text).filter(|limit| (1..=10_000_000).contains(limit))
-        });
+        let log_limit_max = self.parsed(&setting::LOG_LIMIT_MAX, log_limit);
         let slower_than = self.parsed(&setting::SLOWLOG_LOG_SLOWER_THAN, tunable(Tunable::SlowlogLogSlowerThan));
         let slowlog_max_len = self.parsed(&setting::SLOWLOG_MAX_LEN, tunable(Tunable::SlowlogMaxLen));
         let latency = self.parsed(&setting::LATENCY_MONITOR_THRESHOLD, tunable(Tunable::LatencyMonitorThreshold));
         let top_keys = self.parsed(&setting::TOP_KEYS, value::yes_or_no);
         let dir = self.parsed(&setting::DIR, |text| Some((!text.is_empty()).then(|| PathBuf::from(text))));
         let save_interval = self.parsed(&setting::SAVE_INTERVAL, seconds_up_to(31_536_000));
-        let primary = self.parsed(&setting::REPLICA_OF, optional(value::host_and_port));
-        let short = |text: &str| (text.len() <= PASSWORD_BYTES_MAX).then(|| text.to_owned());
-        let primary_user = self.parsed(&setting::MASTER_USER, optional(short));
-        let primary_password = self.parsed(&setting::MASTER_AUTH, optional(|text| short(text).map(Secret)));
+        let following = self.decide_following();
+        let bound = self.decide_bound();
         let cores = self.parsed(&setting::CORES, |text| {
             if text.is_empty() { Some(cpus.len().clamp(1, CORES_MAX)) } else { count_between(1, CORES_MAX)(text) }
         });
@@ -81,6 +79,8 @@ impl Checker<'_> {
         let log_level = self.parsed(&setting::LOG_LEVEL, log_level);
         let log_format = self.parsed(&setting::LOG_FORMAT, log_format);
         let admin_address = SocketAddr::new(admin_bind?, admin_port?);
+        let (primary, primary_user, primary_password) = following?;
+        let (overshoot_max, replica_timeout, replicas_required, denies_without_replicas) = bound?;
         Some(Config {
             bind: bind?,
             port: port?,
@@ -90,9 +90,13 @@ impl Checker<'_> {
             cpus: cpus.to_vec(),
             dir: dir?,
             save_interval: save_interval?,
-            primary: primary?.map(|(host, port)| Primary { host, port }),
-            primary_user: primary_user?,
-            primary_password: primary_password?,
+            primary,
+            primary_user,
+            primary_password,
+            overshoot_max,
+            replica_timeout,
+            replicas_required,
+            denies_without_replicas,
             admin: (admin_address.port() != 0).then_some(admin_address),
             test_clock: test_clock?,
             password: password?,
@@ -112,6 +116,26 @@ impl Checker<'_> {
             log_format: log_format?,
             file: None,
         })
+    }
+
+    /// The primary, and as whom to log in to it with what.
+    fn decide_following(&mut self) -> Option<(Option<Primary>, Option<String>, Option<Secret>)> {
+        let primary = self.parsed(&setting::REPLICA_OF, optional(value::host_and_port));
+        let short = |text: &str| (text.len() <= PASSWORD_BYTES_MAX).then(|| text.to_owned());
+        let user = self.parsed(&setting::MASTER_USER, optional(short));
+        let password = self.parsed(&setting::MASTER_AUTH, optional(|text| short(text).map(Secret)));
+        Some((primary?.map(|(host, port)| Primary { host, port }), user?, password?))
+    }
+
+    /// What a failover may forget, how long a replica is waited for, how many there must be, and whether calls are
+    /// refused with fewer.
+    fn decide_bound(&mut self) -> Option<(Option<u64>, Duration, usize, bool)> {
+        let units = |text: &str| value::number(text).filter(|units| *units <= AMOUNT_MAX);
+        let overshoot_max = self.parsed(&setting::OVERSHOOT_MAX, optional(units));
+        let timeout = self.parsed(&setting::REPLICA_TIMEOUT, replica_timeout);
+        let required = self.parsed(&setting::REPLICAS_REQUIRED, count_between(0, LINKS_MAX));
+        let denies = self.parsed(&setting::REPLICA_LOST, deny_or_open);
+        Some((overshoot_max?, timeout?, required?, denies?))
     }
 
     /// The value of one setting, its default if nobody set it. Where the parser refuses, the mistake is noted.
@@ -210,6 +234,24 @@ fn seconds_up_to(most: u64) -> impl Fn(&str) -> Option<Option<Duration>> {
     move |text| {
         let seconds = value::number(text).filter(|&seconds| seconds <= most)?;
         Some((seconds > 0).then(|| Duration::from_secs(seconds)))
+    }
+}
+
+fn log_limit(text: &str) -> Option<u64> {
+    value::number(text).filter(|limit| (1..=10_000_000).contains(limit))
+}
+
+/// A time of which a tick of the flows is a small part, and that nobody takes for a failover's.
+fn replica_timeout(text: &str) -> Option<Duration> {
+    let micros = parse_duration(text.as_bytes()).ok()?;
+    Some(Duration::from_micros(micros)).filter(|time| (100..=60_000).contains(&time.as_millis()))
+}
+
+fn deny_or_open(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "deny" => Some(true),
+        "open" => Some(false),
+        _ => None,
     }
 }
 

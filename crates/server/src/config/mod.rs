@@ -69,6 +69,14 @@ pub struct Config {
     pub primary_user: Option<String>,
     /// What to prove to it.
     pub primary_password: Option<Secret>,
+    /// Units that a failover may forget; none: as many as there are.
+    pub overshoot_max: Option<u64>,
+    /// A replica that does not acknowledge for this long is out of step.
+    pub replica_timeout: Duration,
+    /// Replicas in step that there should be.
+    pub replicas_required: usize,
+    /// With fewer, calls are refused.
+    pub denies_without_replicas: bool,
     /// Where `/livez`, `/readyz` and `/metrics` are served; none if they are off.
     pub admin: Option<SocketAddr>,
     /// Time stands still and moves by `RL.CLOCK` only.

@@ -134,7 +134,7 @@ impl Layers {
                 found.config_file = Some(PathBuf::from(value));
                 continue;
             }
-            match (SETTINGS.into_iter().find(|setting| setting.variable() == name), value.into_string()) {
+            match (SETTINGS.into_iter().find(|setting| setting.is_variable(name)), value.into_string()) {
                 (Some(setting), Ok(text)) => found.settings.set(setting, text, Source::Environment),
                 (Some(_), Err(_)) => self.errors.push(ConfigError::new(name, "is not valid UTF-8")),
                 (None, _) => {
@@ -161,7 +161,7 @@ impl Layers {
             }
         };
         for (key, value) in table {
-            let Some(setting) = SETTINGS.into_iter().find(|setting| setting.key == key) else {
+            let Some(setting) = SETTINGS.into_iter().find(|setting| setting.is_named(&key)) else {
                 self.errors.push(ConfigError::new(&place, unknown_key(&key)));
                 continue;
             };
@@ -254,6 +254,7 @@ fn flag_of(setting: &'static Setting) -> Arg {
     let default = if setting.default.is_empty() { String::new() } else { format!(" [default: {}]", setting.default) };
     let flag = Arg::new(setting.key)
         .long(setting.key)
+        .visible_aliases(setting.alias())
         .value_name(setting.value_name)
         .help(format!("{}{default}", setting.help))
         .action(ArgAction::Append);

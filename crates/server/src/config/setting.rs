@@ -25,6 +25,26 @@ impl Setting {
         [REQUIRE_PASS.key, MASTER_AUTH.key].contains(&self.key)
     }
 
+    /// The newer name that other servers have for it, as a flag, a variable and in the file.
+    pub fn alias(&self) -> Option<&'static str> {
+        match self.key {
+            key if key == MASTER_AUTH.key => Some("primaryauth"),
+            key if key == MASTER_USER.key => Some("primaryuser"),
+            _ => None,
+        }
+    }
+
+    /// Whether it goes by this name.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        self.key == name || self.alias() == Some(name)
+    }
+
+    /// Whether this environment variable sets it.
+    pub(super) fn is_variable(&self, name: &str) -> bool {
+        let alias = || self.alias().map(|alias| format!("TOLLGATE_{}", alias.to_ascii_uppercase()));
+        self.variable() == name || alias().is_some_and(|alias| alias == name)
+    }
+
     /// The name of the environment variable: `maxmemory-policy` is `TOLLGATE_MAXMEMORY_POLICY`.
     pub fn variable(&self) -> String {
         format!("TOLLGATE_{}", self.key.to_ascii_uppercase().replace('-', "_"))
@@ -32,7 +52,7 @@ impl Setting {
 }
 
 /// Every setting, in the order in which help and `--check-config` show them.
-pub const SETTINGS: [&Setting; 28] = [
+pub const SETTINGS: [&Setting; 32] = [
     &BIND,
     &PORT,
     &UNIX_SOCKET,
@@ -55,6 +75,10 @@ pub const SETTINGS: [&Setting; 28] = [
     &REPLICA_OF,
     &MASTER_USER,
     &MASTER_AUTH,
+    &OVERSHOOT_MAX,
+    &REPLICA_TIMEOUT,
+    &REPLICAS_REQUIRED,
+    &REPLICA_LOST,
     &CORES,
     &ADMIN_PORT,
     &ADMIN_BIND,
@@ -241,6 +265,38 @@ pub(super) const MASTER_AUTH: Setting = Setting {
     allowed: "1 to 512 bytes (empty: no password)",
     help: "Password to give to the primary. A flag can be seen in the list of processes: prefer TOLLGATE_MASTERAUTH or \
            the file",
+};
+
+pub(super) const OVERSHOOT_MAX: Setting = Setting {
+    key: "failover-overshoot-max",
+    value_name: "UNITS",
+    default: "",
+    allowed: "a whole number from 0 to 1000000000000 (empty: no bound)",
+    help: "Keep answers back rather than let a failover forget more than so many admitted units; 0: every answer waits",
+};
+
+pub(super) const REPLICA_TIMEOUT: Setting = Setting {
+    key: "replica-timeout",
+    value_name: "TIME",
+    default: "1s",
+    allowed: "a time from 100ms to 60s, as in 250ms or 2s",
+    help: "A replica that does not acknowledge for so long is out of step, and waited for no longer",
+};
+
+pub(super) const REPLICAS_REQUIRED: Setting = Setting {
+    key: "replicas-required",
+    value_name: "N",
+    default: "0",
+    allowed: "a whole number from 0 to 16",
+    help: "Replicas in step that a primary should have; see replica-lost",
+};
+
+pub(super) const REPLICA_LOST: Setting = Setting {
+    key: "replica-lost",
+    value_name: "deny|open",
+    default: "open",
+    allowed: "deny or open",
+    help: "With fewer replicas in step than are required: deny refuses calls with NOREPLICAS, open goes on and counts",
 };
 
 pub(super) const CORES: Setting = Setting {

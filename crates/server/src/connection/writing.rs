@@ -4,6 +4,7 @@ use super::modes::{note_unsent, unless_killed};
 use super::{AUTHENTICATION_TIME, Connection, Ending, Stream};
 use crate::wire::Sending;
 use std::io;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::time::Instant;
 use tollgate_engine::bounds::OUTPUT_BYTES_MAX;
@@ -28,6 +29,9 @@ impl<S: Stream> Connection<S> {
             return Ok(());
         }
         self.wire.write(&self.worker);
+        if self.wire.sending() == Sending::InTurn {
+            Box::pin(self.until_they_leave()).await?;
+        }
         match self.wire.sending() {
             Sending::Stalled => Box::pin(self.write_rest()).await?,
             Sending::Failed => return Err(io::ErrorKind::BrokenPipe.into()),
@@ -35,6 +39,22 @@ impl<S: Stream> Connection<S> {
         }
         self.regain_outbox();
         Ok(())
+    }
+
+    /// Waits until replies that are kept back have left, or the client is ended.
+    async fn until_they_leave(&mut self) -> io::Result<()> {
+        std::future::poll_fn(|_| {
+            let is_over = self.is_killed() || self.worker.is_halted();
+            match self.wire.sending() {
+                Sending::InTurn | Sending::Awaited if is_over => Poll::Ready(Err(io::ErrorKind::Interrupted.into())),
+                Sending::InTurn | Sending::Awaited => {
+                    self.wire.await_turn();
+                    Poll::Pending
+                }
+                Sending::Done | Sending::Stalled | Sending::Failed => Poll::Ready(Ok(())),
+            }
+        })
+        .await
     }
 
     /// Hands the replies over to where they leave from. Answers whether there were any.
@@ -49,7 +69,8 @@ impl<S: Stream> Connection<S> {
             self.cut_for_output();
             return Err(io::Error::other("the client's unread output passed its bound"));
         }
-        self.wire.hand_over(std::mem::take(&mut self.outbox.bytes));
+        let tells = std::mem::take(&mut self.tells);
+        self.wire.hand_over(std::mem::take(&mut self.outbox.bytes), tells);
         Ok(true)
     }
 
