@@ -87,8 +87,10 @@ impl Log {
         Some(log)
     }
 
-    /// Carries out what a decision asked for. Never fails: what is not there cannot be taken off.
-    pub fn apply(&mut self, change: LogChange) {
+    /// Carries out what a decision asked for. Never fails: what is not there cannot be taken off. Answers up to which
+    /// time those entries that were not dropped are as they were, which is at most [`Log::settled_through`].
+    pub fn apply(&mut self, change: LogChange) -> Micros {
+        let mut kept_through = Micros::MAX;
         match change {
             LogChange::Append { at, units, drop_through } => {
                 self.drop_through(drop_through);
@@ -101,9 +103,40 @@ impl Log {
             LogChange::TakeOff { at, units, drop_through } => {
                 self.drop_through(drop_through);
                 self.take_at(at, units);
+                kept_through = at.saturating_sub(1);
             }
         }
         self.give_memory_back();
+        kept_through.min(self.settled_through())
+    }
+
+    /// Entries up to this time are touched by no charge any more: all but the newest, which charges of its moment
+    /// join. 0: none is.
+    #[inline]
+    pub fn settled_through(&self) -> Micros {
+        self.entries.back().map_or(0, |newest| newest.at.saturating_sub(1))
+    }
+
+    /// Makes this log, which was as another one, as that other one is now, from the entries that it has after
+    /// `through`, up to which the two are the same but for what the other has dropped. Done twice it is as done once.
+    ///
+    /// False, and nothing done, if `later` has an entry that is not after `through`, or if all units together were
+    /// 2^64.
+    pub fn replace_after(&mut self, through: Micros, later: &Log) -> bool {
+        if later.entries.front().is_some_and(|oldest| oldest.at <= through) {
+            return false;
+        }
+        let kept = self.units_after(later.dropped_through).saturating_sub(self.units_after(through));
+        if kept.checked_add(later.total().wrapping_sub(later.dropped_total)).is_none() {
+            return false;
+        }
+        self.drop_through(later.dropped_through);
+        self.entries.truncate(self.entries.partition_point(|entry| entry.at <= through));
+        for (at, units) in later.entries() {
+            self.append(at, units);
+        }
+        self.give_memory_back();
+        true
     }
 
     /// Bytes that the log holds on the heap.
@@ -118,11 +151,12 @@ impl Log {
 
     /// Times and units in rising order of time, those included that no longer count.
     pub fn entries(&self) -> impl Iterator<Item = (Micros, u64)> + '_ {
-        self.entries.iter().scan(self.dropped_total, |before, entry| {
-            let units = entry.total.wrapping_sub(*before);
-            *before = entry.total;
-            Some((entry.at, units))
-        })
+        self.entries_from(0)
+    }
+
+    /// As [`Log::entries`], of those later than `through`.
+    pub fn entries_after(&self, through: Micros) -> impl ExactSizeIterator<Item = (Micros, u64)> + '_ {
+        self.entries_from(self.entries.partition_point(|entry| entry.at <= through))
     }
 
     /// The number of entries, those included that no longer count.
@@ -163,6 +197,15 @@ impl Log {
             _ => self.entries.partition_point(|entry| entry.at <= through),
         };
         self.total().wrapping_sub(self.total_before(position))
+    }
+
+    fn entries_from(&self, position: usize) -> impl ExactSizeIterator<Item = (Micros, u64)> + '_ {
+        let mut before = self.total_before(position);
+        self.entries.range(position..).map(move |entry| {
+            let units = entry.total.wrapping_sub(before);
+            before = entry.total;
+            (entry.at, units)
+        })
     }
 
     /// The time of the first entry, seen from the oldest, after which at most `units` follow.
