@@ -26,5 +26,5 @@ mod record;
 pub mod snapshot;
 mod transfer;
 
-pub use record::{Damaged, Record, VERSION, write};
+pub use record::{Damaged, Record, VERSION, write, write_piece};
 pub use transfer::{Export, NotImported, export_keys, import};

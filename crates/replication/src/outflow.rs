@@ -20,7 +20,7 @@
 use crate::flow::{BEAT, CHANGES, COPIED, COPY, HELLO, Has, Hello, PART_BYTES_MAX, SLOTS_ANEW};
 use crate::in_step::{Admitted, InStep, LinkId};
 use crate::part;
-use crate::record::write;
+use crate::record::{write, write_piece};
 use crate::transfer::Export;
 use std::collections::BTreeMap;
 use tollgate_limits::Micros;
@@ -144,6 +144,10 @@ impl Outflow {
                 KeyChange::Holds(key, holding) => {
                     slots.push(slot_of(key));
                     write(&mut records, key, Some(holding));
+                }
+                KeyChange::HoldsMore(key, policy, log, told_through) => {
+                    slots.push(slot_of(key));
+                    write_piece(&mut records, key, policy, log, told_through);
                 }
                 KeyChange::Gone(key) => {
                     slots.push(slot_of(key));

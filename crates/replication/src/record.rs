@@ -12,7 +12,10 @@
 //!   3 TOKEN   capacity, rate, 4 words           4 LEAK    capacity, rate, 4 words
 //!   5 LOG     limit, window, dropped through, count (32 bits), count times (time, units)
 //!   6 integer, expiry                           7 expiry, length (32 bits), bytes
+//!   8 piece   limit, window, kept through, dropped through, count (32 bits), count times (time, units)
 //! ```
+//!
+//! A piece of a LOG is what it holds after "kept through"; what it holds up to there, whoever reads it has.
 //!
 //! **Invariant:** what is read is what was written, and is written again as the same bytes.
 
@@ -31,6 +34,7 @@ const LEAK: u8 = 4;
 const LOG: u8 = 5;
 const INTEGER: u8 = 6;
 const BYTES: u8 = 7;
+const LOG_PIECE: u8 = 8;
 /// The expiry of a value that lasts.
 const LASTS: u64 = u64::MAX;
 /// Bytes of an entry of a log.
@@ -63,30 +67,42 @@ pub struct Record<'a> {
     pub key: &'a [u8],
     /// What it holds; `None`: nothing.
     pub content: Option<Content>,
+    /// `Some`: the content is a LOG's, but only what it holds after this time. What it holds up to then, without what
+    /// it has dropped, is as it was told before.
+    pub kept_through: Option<Micros>,
+}
+
+fn begin(out: &mut Vec<u8>, kind: u8, key: &[u8]) {
+    debug_assert!(key.len() <= KEY_BYTES_MAX);
+    out.put_u8(kind);
+    out.put_u16_le(u16::try_from(key.len()).unwrap_or(u16::MAX));
+    out.put_slice(key);
+}
+
+/// Appends the piece of a log that its entries after `kept_through` are, to be told of `key` to who has the others.
+pub fn write_piece(out: &mut Vec<u8>, key: &[u8], policy: &Policy, log: &Log, kept_through: Micros) {
+    begin(out, LOG_PIECE, key);
+    write_policy(out, policy);
+    out.put_u64_le(kept_through);
+    write_entries(out, log.dropped_through(), log.entries_after(kept_through));
 }
 
 /// Appends the record of `key`, which holds `holding` (`None`: nothing) and is at most [`KEY_BYTES_MAX`] long.
 pub fn write(out: &mut Vec<u8>, key: &[u8], holding: Option<Holding<'_>>) {
-    debug_assert!(key.len() <= KEY_BYTES_MAX);
-    let begin = |out: &mut Vec<u8>, kind: u8| {
-        out.put_u8(kind);
-        out.put_u16_le(u16::try_from(key.len()).unwrap_or(u16::MAX));
-        out.put_slice(key);
-    };
     match holding {
-        None => begin(out, NOTHING),
+        None => begin(out, NOTHING, key),
         Some(Holding::Limit(policy, state)) => {
-            begin(out, kind_of(policy.algorithm()));
+            begin(out, kind_of(policy.algorithm()), key);
             write_policy(out, policy);
             write_state(out, state);
         }
         Some(Holding::Value(Value::Integer(number), expires_at)) => {
-            begin(out, INTEGER);
+            begin(out, INTEGER, key);
             out.put_i64_le(number);
             out.put_u64_le(expires_at.unwrap_or(LASTS));
         }
         Some(Holding::Value(Value::Bytes(bytes), expires_at)) => {
-            begin(out, BYTES);
+            begin(out, BYTES, key);
             out.put_u64_le(expires_at.unwrap_or(LASTS));
             out.put_u32_le(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
             out.put_slice(bytes);
@@ -123,13 +139,16 @@ fn write_state(out: &mut Vec<u8>, state: StateRef<'_>) {
         StateRef::Slide(slide) => words(out, &slide.pack()),
         StateRef::Fixed(fixed) => words(out, &fixed.pack()),
         StateRef::Token(bucket) | StateRef::Leak(bucket) => words(out, &bucket.pack_wide()),
-        StateRef::Log(log) => {
-            out.put_u64_le(log.dropped_through());
-            out.put_u32_le(u32::try_from(log.len()).unwrap_or(u32::MAX));
-            for (at, units) in log.entries() {
-                words(out, &[at, units]);
-            }
-        }
+        StateRef::Log(log) => write_entries(out, log.dropped_through(), log.entries_after(0)),
+    }
+}
+
+fn write_entries(out: &mut Vec<u8>, dropped_through: Micros, entries: impl ExactSizeIterator<Item = (Micros, u64)>) {
+    out.put_u64_le(dropped_through);
+    out.put_u32_le(u32::try_from(entries.len()).unwrap_or(u32::MAX));
+    for (at, units) in entries {
+        out.put_u64_le(at);
+        out.put_u64_le(units);
     }
 }
 
@@ -146,6 +165,7 @@ impl<'a> Record<'a> {
             return Err(Damaged::KeyTooLong);
         }
         let key = take(input, key_bytes)?;
+        let mut kept_through = None;
         let content = match kind {
             NOTHING => None,
             SLIDE | FIXED | TOKEN | LEAK | LOG => Some(read_limit(input, kind)?),
@@ -161,9 +181,14 @@ impl<'a> Record<'a> {
                 let Value::Bytes(bytes) = Value::of(bytes) else { return Err(Damaged::NoState) };
                 Some(Content::of(Holding::Value(Value::Bytes(bytes), expires_at)))
             }
+            LOG_PIECE => {
+                let (content, through) = read_piece(input)?;
+                kept_through = Some(through);
+                Some(content)
+            }
             _ => return Err(Damaged::UnknownKind),
         };
-        Ok(Record { key, content })
+        Ok(Record { key, content, kept_through })
     }
 }
 
@@ -190,10 +215,7 @@ fn read_expiry(input: &mut &[u8]) -> Result<Option<Micros>, Damaged> {
 }
 
 fn read_limit(input: &mut &[u8], kind: u8) -> Result<Content, Damaged> {
-    let limit = word(input)?;
-    if limit > AMOUNT_MAX {
-        return Err(Damaged::NoPolicy);
-    }
+    let limit = read_amount(input)?;
     let log;
     let (policy, state) = match kind {
         TOKEN | LEAK => {
@@ -228,6 +250,24 @@ fn read_limit(input: &mut &[u8], kind: u8) -> Result<Content, Damaged> {
         }
     };
     Ok(Content::of(Holding::Limit(&policy, state)))
+}
+
+fn read_piece(input: &mut &[u8]) -> Result<(Content, Micros), Damaged> {
+    let limit = read_amount(input)?;
+    let window = Window::new(word(input)?).ok_or(Damaged::NoPolicy)?;
+    let kept_through = word(input)?;
+    let log = read_log(input)?;
+    // With nothing to keep it would be the whole log, and the newest entry is always told.
+    let is_piece =
+        kept_through > log.dropped_through() && log.entries().next().is_some_and(|(at, _)| at > kept_through);
+    if !is_piece {
+        return Err(Damaged::NoState);
+    }
+    Ok((Content::of(Holding::Limit(&Policy::Log { limit, window }, StateRef::Log(&log))), kept_through))
+}
+
+fn read_amount(input: &mut &[u8]) -> Result<u64, Damaged> {
+    Some(word(input)?).filter(|amount| *amount <= AMOUNT_MAX).ok_or(Damaged::NoPolicy)
 }
 
 fn read_rate(input: &mut &[u8]) -> Result<Rate, Damaged> {

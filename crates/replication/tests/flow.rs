@@ -10,25 +10,37 @@ use harness::NOW;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
-use tollgate_limits::{Ask, Micros, Mode, Policy, Rate, Window};
+use tollgate_limits::{Ask, Charge, Log, Micros, Mode, Policy, Rate, StateRef, Window, undo};
 use tollgate_replication::flow::{Broken, Has, Heard, Hello, Inflow, RUN_ID_BYTES, Told, slots_of};
 use tollgate_replication::in_step::{Admitted, LinkId};
 use tollgate_replication::outflow::{Moment, Outflow};
-use tollgate_replication::{VERSION, import};
-use tollgate_store::{Content, SLOTS, Store, Value};
+use tollgate_replication::{VERSION, import, write_piece};
+use tollgate_store::{Content, Holding, SLOTS, Store, Value};
 
 const HELLO: Hello =
     Hello { version: VERSION, run_id: [b'a'; RUN_ID_BYTES], core: 0, cores: 1, telling: 3, resumes: false };
 /// After which a replica that does not acknowledge is out: longer than a test's time.
 const TIMEOUT: Micros = Micros::MAX / 2;
 
+/// All that has not expired: of a log, the charges that count.
 fn held(store: &Store, now: Micros) -> BTreeMap<Vec<u8>, Content> {
     let mut held = BTreeMap::new();
     let _ = store.for_each(now, &mut |id, key| {
-        held.insert(key.to_vec(), store.content(id));
+        held.insert(key.to_vec(), without_what_expired(store.holding(id), now));
         ControlFlow::Continue(())
     });
     held
+}
+
+fn without_what_expired(holding: Holding<'_>, now: Micros) -> Content {
+    match holding {
+        Holding::Limit(policy @ Policy::Log { window, .. }, StateRef::Log(log)) => {
+            let counts: Vec<_> = log.entries_after(now.saturating_sub(window.micros())).collect();
+            let log = Log::of(log.dropped_through(), &counts).unwrap();
+            Content::of(Holding::Limit(policy, StateRef::Log(&log)))
+        }
+        holding => Content::of(holding),
+    }
 }
 
 /// A replica at the end of a link that delivers late.
@@ -42,6 +54,8 @@ struct Replica {
     has: Option<Has>,
     /// Slots that are copied.
     copying: Vec<u16>,
+    /// Whether it hears everything twice.
+    is_told_twice: bool,
 }
 
 impl Replica {
@@ -55,9 +69,9 @@ impl Replica {
                     if clears {
                         self.store.flush();
                     }
-                    import(records, &mut self.store, now).unwrap();
+                    self.put(records, now);
                 }
-                Told::Copy(records) => drop(import(records, &mut self.store, now).unwrap()),
+                Told::Copy(records) => self.put(records, now),
                 Told::Hello(hello) => {
                     assert_eq!(hello, Hello { resumes: hello.resumes, ..HELLO });
                     assert!(!hello.resumes || self.has.is_some());
@@ -77,6 +91,12 @@ impl Replica {
         }
         buffer.drain(..taken);
     }
+
+    fn put(&mut self, records: &[u8], now: Micros) {
+        for _ in 0..1 + usize::from(self.is_told_twice) {
+            import(records, &mut self.store, now).unwrap();
+        }
+    }
 }
 
 /// A primary's core, its links, and what is told them.
@@ -88,6 +108,8 @@ struct World {
     away: Vec<Replica>,
     now: Micros,
     units: u64,
+    /// Charges of logs, to be undone.
+    charges: Vec<(Vec<u8>, Charge)>,
 }
 
 impl World {
@@ -101,6 +123,7 @@ impl World {
             away: Vec::new(),
             now: NOW,
             units: 0,
+            charges: Vec::new(),
         }
     }
 
@@ -108,7 +131,9 @@ impl World {
         let (store, inflow, under_way) = (harness::store(), Inflow::default(), VecDeque::new());
         let link = self.outflow.join(&mut self.store, None, self.now, &mut Vec::new());
         self.outflow.leave(&mut self.store, link, self.now);
-        self.away.push(Replica { link, inflow, store, under_way, acknowledged: 0, has: None, copying: Vec::new() });
+        let is_told_twice = self.replicas.len() % 2 == 1;
+        let (has, copying) = (None, Vec::new());
+        self.away.push(Replica { link, inflow, store, under_way, acknowledged: 0, has, copying, is_told_twice });
         self.come_again(usize::MAX);
     }
 
@@ -198,6 +223,38 @@ impl World {
         }
     }
 
+    /// Charges of one of a few logs that come thick and fast, units given back, charges undone, or another limit.
+    fn call_log(&mut self, choice: u8, pause: u64) {
+        let key = format!("log:{}", choice % 3).into_bytes();
+        let at = self.store.hasher().locate(&key);
+        let window = Window::new(if choice > 250 { 60_000_000 } else { 20_000_000 }).unwrap();
+        let policy = Policy::Log { limit: if choice > 240 { 4_999 } else { 5_000 }, window };
+        match choice {
+            0..40 => {
+                let ask = Ask { policy, cost: 1 + pause % 60, mode: Mode::Refund };
+                let _ = self.store.charge(at, &key, &ask, self.now);
+            }
+            40..80 if !self.charges.is_empty() => {
+                let place = self.charges.len() - 1 - pause as usize % self.charges.len();
+                let (key, charge) = self.charges.swap_remove(place);
+                let at = self.store.hasher().locate(&key);
+                let Some(id) = self.store.find(at, &key, self.now) else { return };
+                let change = undo(self.store.limit(id), &charge, self.now);
+                self.store.apply(at, id, &charge.policy, &change);
+            }
+            _ => {
+                for step in 0..pause % 50 {
+                    self.now += step % 3;
+                    let ask = Ask { policy, cost: 1 + step % 2, mode: Mode::Charge };
+                    if self.store.charge(at, &key, &ask, self.now).is_ok_and(|charged| charged.decision.allowed == 1) {
+                        self.units += ask.cost;
+                        self.charges.push((key.clone(), Charge { policy, units: ask.cost, at: self.now }));
+                    }
+                }
+            }
+        }
+    }
+
     /// Lets everything arrive.
     fn heal(&mut self) {
         while self.replicas.iter().any(|(replica, _)| self.outflow.is_walking(replica.link)) {
@@ -215,7 +272,7 @@ proptest! {
 
     #[test]
     fn a_replica_that_was_told_all_holds_all(
-        steps in prop::collection::vec((0u8..34, any::<u8>(), 0u64..2_000_000), 1..500),
+        steps in prop::collection::vec((0u8..42, any::<u8>(), 0u64..2_000_000), 1..500),
     ) {
         let mut world = World::new();
         for (step, choice, pause) in steps {
@@ -228,7 +285,8 @@ proptest! {
                 18 if choice < 60 => world.leave(number),
                 18 if world.replicas.len() < 3 => world.come_again(number % 5),
                 19..26 => world.tick(1 + number % 9),
-                26.. => world.deliver(number, number * 7),
+                26..34 => world.deliver(number, number * 7),
+                34.. => world.call_log(choice, pause),
                 _ => {}
             }
             // What a failover would forget is never less than what some whole copy lacks.
@@ -341,6 +399,116 @@ fn a_hot_key_is_one_record_a_flush() {
     world.tick(1);
     let told = world.replicas[0].0.under_way.len() - before;
     assert!(told < 150, "{told} bytes");
+}
+
+/// Long logs cost what comes to them, be it that units are given back and charges undone meanwhile.
+#[test]
+fn a_long_log_is_told_by_what_came_to_it() {
+    let mut world = World::new();
+    let policy = Policy::Log { limit: 100_000, window: Window::new(60_000_000).unwrap() };
+    let call = |world: &mut World, number: u64, mode, cost| {
+        let key = format!("log:{number}").into_bytes();
+        let at = world.store.hasher().locate(&key);
+        world.store.charge(at, &key, &Ask { policy, cost, mode }, world.now).unwrap();
+        Charge { policy, units: cost, at: world.now }
+    };
+    for number in (0..3_000).flat_map(|_| 0..20) {
+        world.now += 1;
+        call(&mut world, number, Mode::Charge, 1);
+    }
+    world.join();
+    world.join();
+    world.heal();
+    let whole = 20 * 3_000 * 16;
+    for _ in 0..30 {
+        let mut last = Charge { policy, units: 1, at: world.now };
+        for number in (0..10).flat_map(|_| 0..20) {
+            world.now += 1;
+            last = call(&mut world, number, Mode::Charge, 1);
+        }
+        call(&mut world, 3, Mode::Refund, 7);
+        let at = world.store.hasher().locate(b"log:19");
+        let id = world.store.find(at, b"log:19", world.now).unwrap();
+        let change = undo(world.store.limit(id), &last, world.now);
+        world.store.apply(at, id, &policy, &change);
+        let before = world.replicas[0].0.under_way.len();
+        world.tick(1);
+        let told = world.replicas[0].0.under_way.len() - before;
+        assert!(told < 20 * 11 * 16 + 20 * 60 + 100, "{told} bytes of {whole}");
+    }
+    world.heal();
+    for (replica, _) in &world.replicas {
+        assert_eq!(held(&replica.store, world.now), held(&world.store, world.now));
+        assert_eq!(replica.store.memory_used(), replica.store.memory_recounted());
+    }
+}
+
+/// A copy whose log ran out before it heard of a charge that came just in time: what it lost no longer counts.
+#[test]
+fn a_piece_of_a_log_that_expired_meanwhile_is_all_that_counts() {
+    let mut world = World::new();
+    let policy = Policy::Log { limit: 1_000, window: Window::new(1_000_000).unwrap() };
+    let charge = |world: &mut World| {
+        let at = world.store.hasher().locate(b"log");
+        world.store.charge(at, b"log", &Ask { policy, cost: 1, mode: Mode::Charge }, world.now).unwrap();
+    };
+    for _ in 0..10 {
+        world.now += 1;
+        charge(&mut world);
+    }
+    world.join();
+    world.heal();
+    // The newest still counts, and four before it are still kept, but no longer when it is told.
+    world.now += 999_995;
+    charge(&mut world);
+    world.now += 100;
+    world.replicas[0].0.store.sweep(world.now, 1_000);
+    assert!(held(&world.replicas[0].0.store, world.now).is_empty());
+    world.heal();
+    assert_eq!(held(&world.replicas[0].0.store, world.now).len(), 1);
+    assert_eq!(held(&world.replicas[0].0.store, world.now), held(&world.store, world.now));
+}
+
+/// What a replica held before stays until the copy tells the whole, whatever a piece of it says before that.
+#[test]
+fn a_piece_frees_nothing_where_the_log_is_not_known() {
+    let (mut world, mut replica) = (World::new(), harness::store());
+    let log = |window: u64| Policy::Log { limit: 1_000, window: Window::new(window).unwrap() };
+    let fixed = Policy::Fixed { limit: 1_000, window: Window::new(60_000_000).unwrap() };
+    let kept = [("other kind", fixed), ("other window", log(90_000_000)), ("older", log(60_000_000))];
+    let used = |store: &mut Store, key: &str, policy: Policy, now| {
+        let at = store.hasher().locate(key.as_bytes());
+        store
+            .charge(at, key.as_bytes(), &Ask { policy, cost: 1_000, mode: Mode::Peek }, now)
+            .unwrap()
+            .decision
+            .remaining
+    };
+    for (key, policy) in kept {
+        let at = replica.hasher().locate(key.as_bytes());
+        replica.charge(at, key.as_bytes(), &Ask { policy, cost: 7, mode: Mode::Charge }, NOW).unwrap();
+    }
+    let mut told = Vec::new();
+    for (key, _) in kept.into_iter().chain([("unknown", log(60_000_000))]) {
+        let (at, key) = (world.store.hasher().locate(key.as_bytes()), key.as_bytes());
+        for pause in 1..4 {
+            world.now = NOW + pause * 1_000_000;
+            world
+                .store
+                .charge(at, key, &Ask { policy: log(60_000_000), cost: 3, mode: Mode::Charge }, world.now)
+                .unwrap();
+        }
+        let Some(id) = world.store.find(at, key, world.now) else { unreachable!("it was charged") };
+        let Some((policy, StateRef::Log(log))) = world.store.limit(id) else { unreachable!("it is a log") };
+        write_piece(&mut told, key, policy, log, NOW + 2_500_000);
+    }
+    for _ in 0..2 {
+        import(&told, &mut replica, world.now).unwrap();
+        for ((key, policy), remaining) in kept.into_iter().zip([993, 993, 990]) {
+            assert_eq!(used(&mut replica, key, policy, world.now), remaining, "{key}");
+        }
+        assert_eq!(used(&mut replica, "unknown", log(60_000_000), world.now), 997);
+    }
 }
 
 #[test]

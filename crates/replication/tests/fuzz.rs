@@ -8,9 +8,9 @@ mod harness;
 
 use harness::{NOW, check, store};
 use std::time::{Duration, Instant};
-use tollgate_limits::{Ask, Mode, Policy, Rate, Window};
-use tollgate_replication::Export;
+use tollgate_limits::{Ask, Log, Mode, Policy, Rate, Window};
 use tollgate_replication::snapshot::{Stamp, Writer};
+use tollgate_replication::{Export, write_piece};
 use tollgate_store::Value;
 
 /// Numbers that look random: the generator of Knuth's MMIX, its upper half.
@@ -50,8 +50,11 @@ fn samples() -> [Vec<u8>; 2] {
     while !walk.is_done() {
         count += walk.step(&mut store, 100, NOW, &mut records);
     }
+    // A log that is there, and what came to it.
+    let log = Log::of(0, &[(NOW, 2), (NOW + 1, 2), (NOW + 5, 1)]).unwrap();
+    write_piece(&mut records, b"key:2", &Policy::Log { limit: 10, window }, &log, NOW);
     let mut writer = Writer::new(Vec::new()).unwrap();
-    writer.records(&records, count).unwrap();
+    writer.records(&records, count + 1).unwrap();
     [records, writer.end(Stamp { timeline: NOW, wall: NOW }).unwrap()]
 }
 

@@ -1,8 +1,10 @@
 //! Records: what is read is what was written, and nothing else is read.
 
+#![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
+
 use proptest::prelude::*;
-use tollgate_limits::{Ask, Micros, Mode, Policy, Rate, Window};
-use tollgate_replication::{Damaged, Record, write};
+use tollgate_limits::{Ask, Log, Micros, Mode, Policy, Rate, StateRef, Window};
+use tollgate_replication::{Damaged, Record, write, write_piece};
 use tollgate_store::{Content, Eviction, Holding, KEY_BYTES_MAX, Store, StoreConfig, Value};
 
 const NOW: Micros = 1_577_836_800_000_000;
@@ -35,7 +37,7 @@ fn read_whole(bytes: &[u8]) -> Result<Record<'_>, Damaged> {
 fn assert_is_kept(key: &[u8], content: Option<&Content>) {
     let bytes = written(key, content);
     let record = read_whole(&bytes);
-    assert_eq!(record, Ok(Record { key, content: content.cloned() }));
+    assert_eq!(record, Ok(Record { key, content: content.cloned(), kept_through: None }));
     assert_eq!(written(key, record.ok().and_then(|record| record.content).as_ref()), bytes);
     for end in 0..bytes.len() {
         assert_eq!(Record::read(&mut &bytes[..end]), Err(Damaged::CutOff), "{end} of {}", bytes.len());
@@ -116,6 +118,26 @@ proptest! {
 }
 
 #[test]
+fn a_piece_is_kept() {
+    let log = Log::of(50, &[(60, 3), (70, 1), (u64::MAX, 8)]).unwrap();
+    let policy = Policy::Log { limit: 10, window: Window::new(1_000_000).unwrap() };
+    for (through, left) in [(51, 3), (60, 2), (69, 2), (70, 1)] {
+        let mut bytes = Vec::new();
+        write_piece(&mut bytes, b"key", &policy, &log, through);
+        let record = read_whole(&bytes).unwrap();
+        let Some(Holding::Limit(read, StateRef::Log(later))) = record.content.as_ref().map(Content::holding) else {
+            panic!("{record:?}");
+        };
+        assert_eq!((record.key, record.kept_through, *read, later.len()), (&b"key"[..], Some(through), policy, left));
+        assert_eq!(later.dropped_through(), 50);
+        assert!(later.entries().eq(log.entries_after(through)));
+        for end in 0..bytes.len() {
+            assert_eq!(Record::read(&mut &bytes[..end]), Err(Damaged::CutOff), "{end} of {}", bytes.len());
+        }
+    }
+}
+
+#[test]
 fn a_key_that_holds_nothing_is_a_record_too() {
     assert_is_kept(b"gone", None);
     assert_is_kept(&vec![b'k'; KEY_BYTES_MAX], None);
@@ -137,6 +159,14 @@ fn what_no_command_could_have_left_is_refused() {
         bytes.extend(entries.iter().flat_map(|word| word.to_le_bytes()));
         bytes
     };
+    let piece = |head: &[u64], entries: &[u64]| {
+        let mut bytes = parts(8, head);
+        bytes.extend((entries.len() as u32 / 2).to_le_bytes());
+        bytes.extend(entries.iter().flat_map(|word| word.to_le_bytes()));
+        bytes
+    };
+    let mut endless_piece = parts(8, &[10, 1_000_000, 55, 50]);
+    endless_piece.extend(u32::MAX.to_le_bytes());
     let mut number_as_bytes = parts(7, &[u64::MAX]);
     number_as_bytes.extend([2, 0, 0, 0, b'4', b'2']);
     let mut long_key = vec![0u8];
@@ -144,7 +174,7 @@ fn what_no_command_could_have_left_is_refused() {
     let mut endless_log = parts(5, &[10, 1_000_000, 0]);
     endless_log.extend(u32::MAX.to_le_bytes());
     let cases: Vec<(&str, Vec<u8>, Damaged)> = vec![
-        ("a kind of a later version", parts(8, &[0; 8]), Damaged::UnknownKind),
+        ("a kind of a later version", parts(9, &[0; 8]), Damaged::UnknownKind),
         ("a long key", long_key, Damaged::KeyTooLong),
         ("a limit above all", parts(1, &[over, 1_000_000, 0, 0]), Damaged::NoPolicy),
         ("a window of nothing", parts(1, &[10, 0, 0, 0]), Damaged::NoPolicy),
@@ -158,6 +188,13 @@ fn what_no_command_could_have_left_is_refused() {
         ("a log of nothing", log(&[60, 0]), Damaged::NoState),
         ("a log of more than all", log(&[60, u64::MAX, 61, 1]), Damaged::NoState),
         ("a log that is only said to be long", endless_log, Damaged::CutOff),
+        ("a piece of nothing", piece(&[10, 1_000_000, 55, 50], &[]), Damaged::NoState),
+        ("a piece of what is kept", piece(&[10, 1_000_000, 60, 50], &[60, 1]), Damaged::NoState),
+        ("a piece that keeps nothing", piece(&[10, 1_000_000, 50, 50], &[60, 1]), Damaged::NoState),
+        ("a piece that goes back", piece(&[10, 1_000_000, 55, 50], &[60, 1, 60, 1]), Damaged::NoState),
+        ("a piece with a limit above all", piece(&[over, 1_000_000, 55, 50], &[60, 1]), Damaged::NoPolicy),
+        ("a piece with a window of nothing", piece(&[10, 0, 55, 50], &[60, 1]), Damaged::NoPolicy),
+        ("a piece that is only said to be long", endless_piece, Damaged::CutOff),
         ("a number as bytes", number_as_bytes, Damaged::NoState),
     ];
     for (name, bytes, damage) in cases {

@@ -18,7 +18,7 @@ use crate::content::Holding;
 use crate::record::Header;
 use crate::records::Records;
 use crate::store::{RecordId, Store};
-use tollgate_limits::Micros;
+use tollgate_limits::{Log, Micros, Policy, StateRef};
 
 /// Bytes of removed keys and numbers of changed ones that are kept until they are taken: a copy is told to begin anew
 /// rather than that this grows.
@@ -45,6 +45,9 @@ pub enum KeyChange<'a> {
     Clear,
     /// The key holds this now.
     Holds(&'a [u8], Holding<'a>),
+    /// The key holds this log under this policy. Its entries up to this time are as they were told last, but for such as
+    /// have been dropped.
+    HoldsMore(&'a [u8], &'a Policy, &'a Log, Micros),
     /// The key holds nothing.
     Gone(&'a [u8]),
 }
@@ -140,15 +143,20 @@ impl Store {
     /// Says that a record was given to a copy as it is now, so that from here on its changes are told. Only right after
     /// [`Store::take_changes`], when no change of it is still to be told.
     pub fn copied(&mut self, id: RecordId) {
-        let header = self.records.header(id.0);
-        self.records.set_header(id.0, header.clean());
+        self.clear_mark(id.0);
+        self.records.told(id.0);
+    }
+
+    fn clear_mark(&mut self, id: u32) {
+        let header = self.records.header(id);
+        self.records.set_header(id, header.clean());
     }
 
     /// A copy of this slot from elsewhere begins: what is put in from now on is told from what was there before. Only
     /// on a store whose changes nobody is told.
     pub fn begin_copy_of_slot(&mut self, slot: u16) {
         for id in self.ids_of_slot(slot) {
-            self.copied(RecordId(id));
+            self.clear_mark(id);
         }
     }
 
@@ -164,6 +172,14 @@ impl Store {
 
     fn ids_of_slot(&self, slot: u16) -> Vec<u32> {
         self.slots.get(slot).map(|slot| slot.index.iter(&self.tables).collect()).unwrap_or_default()
+    }
+
+    fn change_of(&self, id: u32) -> KeyChange<'_> {
+        let key = self.records.key(id);
+        match (self.records.told_through(id), self.records.limit(id)) {
+            (Some(through), Some((policy, StateRef::Log(log)))) => KeyChange::HoldsMore(key, policy, log, through),
+            _ => KeyChange::Holds(key, self.holding(RecordId(id))),
+        }
     }
 
     /// Shows all changes since the last time, each key at most once or twice, as it is now.
@@ -184,11 +200,10 @@ impl Store {
             if !self.records.slab.names_a_record(*id) {
                 continue;
             }
-            let header = self.records.header(*id);
             // What was told already is not told again, be it that it stood twice on the list.
-            if header.is_dirty() {
-                self.records.set_header(*id, header.clean());
-                visit(KeyChange::Holds(self.records.key(*id), self.holding(RecordId(*id))));
+            if self.records.header(*id).is_dirty() {
+                visit(self.change_of(*id));
+                self.copied(RecordId(*id));
             }
         }
         let mut removed = taken.removed.as_slice();

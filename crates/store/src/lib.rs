@@ -10,7 +10,7 @@
 //!
 //! store.rs   find, limit, apply, insert, remove          room.rs   the memory bound and eviction
 //! charge.rs  one call on one limit in one pass           need.rs   what a change adds    gather.rs  whole pages back
-//! changes.rs what a copy elsewhere must be told
+//! changes.rs what a copy elsewhere must be told            piece.rs  the end of a log instead of all of it
 //! values.rs  plain values in records or bodies             content.rs, watch.rs   what a key holds, whether it changed
 //! sweep.rs   expiry by a cursor, flush (grave.rs), soonest.rs   scan.rs   SCAN, KEYS      saved.rs   exact undo
 //! ```
@@ -29,6 +29,7 @@ mod key_words;
 mod locate;
 mod need;
 mod pick;
+mod piece;
 mod policies;
 mod prefetch;
 mod record;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! word 0   policy id (32 bits) | key length (16) | kind (8) | flags (8)
-//! then     2 words: SLIDE, FIXED, a bucket    4: a bucket in its wide form    1: a LOG's number
+//! then     2 words: SLIDE, FIXED, a bucket    4: a bucket in its wide form
+//!          2 words: a LOG's number, and the time up to which it is as it was told last (`piece`)
 //!          2 words: a plain value's number or the number of its bytes, and when it expires
 //! then     the key, padded with zeros to a whole word
 //! ```
@@ -111,7 +112,6 @@ impl Header {
 #[inline]
 pub(crate) fn state_words(kind: u8) -> usize {
     match kind {
-        KIND_LOG => 1,
         KIND_TOKEN_WIDE | KIND_LEAK_WIDE => 4,
         _ => 2,
     }

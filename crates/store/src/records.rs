@@ -13,7 +13,7 @@ use crate::record::{
     KIND_TOKEN_WIDE, NO_POLICY, algorithm, state_words,
 };
 use crate::slab::Slab;
-use tollgate_limits::{Algorithm, Bucket, Fixed, Log, LogChange, Micros, Policy, Slide, StateRef, expires_at};
+use tollgate_limits::{Algorithm, Bucket, Fixed, Log, Micros, Policy, Slide, StateRef, expires_at};
 
 /// A state as it is to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,6 +183,7 @@ impl Records {
             NewState::Log(log) => {
                 self.body_heap_bytes += log.heap_bytes() as u64;
                 region[offset + 1] = u64::from(self.bodies.insert(Body::Log(log)));
+                self.forget_told(id);
             }
             NewState::Bytes(bytes, expiry) => {
                 self.body_heap_bytes += bytes.len() as u64;
@@ -219,21 +220,6 @@ impl Records {
         true
     }
 
-    /// Changes a record's log, and marks the record dirty. False, and nothing done, for another kind.
-    pub fn change_log(&mut self, id: u32, change: LogChange) -> bool {
-        let (region, offset) = self.slab.words_mut(id);
-        let header = Header(region[offset]);
-        if header.kind() != KIND_LOG {
-            return false;
-        }
-        region[offset] = Records::written(&mut self.changes, id, header).0;
-        let Body::Log(log) = self.bodies.get_mut(region[offset + 1] as u32) else { return false };
-        let before = log.heap_bytes() as u64;
-        log.apply(change);
-        self.body_heap_bytes = self.body_heap_bytes + log.heap_bytes() as u64 - before;
-        true
-    }
-
     /// Keeps the record under `policy` from now on.
     #[inline]
     pub fn set_policy(&mut self, id: u32, policy: &Policy) {
@@ -246,6 +232,13 @@ impl Records {
     #[cold]
     fn change_policy(&mut self, id: u32, header: Header, policy: &Policy) {
         debug_assert_eq!(algorithm(header.kind()), Some(policy.algorithm()));
+        if let (Policy::Log { window, .. }, Policy::Log { window: new, .. }) =
+            (self.policies.get(header.policy()), policy)
+            && window != new
+        {
+            // A copy that lets the log expire under the window that it knows has lost what counts under this one.
+            self.forget_told(id);
+        }
         let number = self.policies.take(policy);
         self.policies.release(header.policy());
         let (region, offset) = self.slab.words_mut(id);

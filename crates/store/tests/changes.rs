@@ -4,8 +4,8 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use tollgate_limits::{Ask, Micros, Mode, Policy, Rate, Window};
-use tollgate_store::{Content, Eviction, KeyChange, RecordId, Store, StoreConfig, Value};
+use tollgate_limits::{Ask, Charge, Log, Micros, Mode, Policy, Rate, StateRef, Window, undo};
+use tollgate_store::{Content, Eviction, Holding, KeyChange, Located, RecordId, Store, StoreConfig, Value};
 
 const NOW: Micros = 1_577_836_800_000_000;
 
@@ -39,17 +39,29 @@ struct Copy {
     held: Held,
     cursor: Option<u32>,
     told: usize,
+    /// Of them, logs that were told by their ends.
+    pieces: usize,
+}
+
+/// Takes over only what is later than `told`; where no log is known, the walk will come to it.
+fn grow(held: &mut Held, key: &[u8], policy: &Policy, log: &Log, told: Micros) {
+    let Some(content) = held.get_mut(key) else { return };
+    let Holding::Limit(Policy::Log { .. }, StateRef::Log(known)) = content.holding() else { return };
+    let kept = known.entries().filter(|(at, _)| log.dropped_through() < *at && *at <= told);
+    let charges: Vec<_> = kept.chain(log.entries().filter(|(at, _)| *at > told)).collect();
+    let grown = Log::of(log.dropped_through(), &charges).unwrap();
+    *content = Content::of(Holding::Limit(policy, StateRef::Log(&grown)));
 }
 
 impl Copy {
     fn of(store: &mut Store) -> Copy {
         store.track_changes(true);
-        Copy { held: Held::new(), cursor: store.first_cursor(), told: 0 }
+        Copy { held: Held::new(), cursor: store.first_cursor(), told: 0, pieces: 0 }
     }
 
     fn take(&mut self, store: &mut Store, now: Micros) {
         let held = &mut self.held;
-        let mut told = 0;
+        let (mut told, mut pieces) = (0, 0);
         store
             .take_changes(now, &mut |change| {
                 told += 1;
@@ -57,10 +69,15 @@ impl Copy {
                     KeyChange::Clear => held.clear(),
                     KeyChange::Gone(key) => drop(held.remove(key)),
                     KeyChange::Holds(key, holding) => drop(held.insert(key.to_vec(), Content::of(holding))),
+                    KeyChange::HoldsMore(key, policy, log, told) => {
+                        pieces += 1;
+                        grow(held, key, policy, log, told);
+                    }
                 }
             })
             .unwrap();
         self.told += told;
+        self.pieces += pieces;
     }
 
     fn step(&mut self, store: &mut Store, now: Micros) {
@@ -74,6 +91,14 @@ impl Copy {
         });
         met.into_iter().for_each(|id| store.copied(id));
     }
+}
+
+/// Undoes a charge of a unit that was made then, if one was.
+fn take_off(store: &mut Store, at: Located, id: RecordId, then: Micros, now: Micros) {
+    let Some((policy, state)) = store.limit(id) else { return };
+    let policy = *policy;
+    let change = undo(Some((&policy, state)), &Charge { policy, units: 1, at: then }, now);
+    store.apply(at, id, &policy, &change);
 }
 
 fn policy(choice: u8) -> Policy {
@@ -106,6 +131,14 @@ proptest! {
             let at = store.hasher().locate(key);
             let found = store.find(at, key, now);
             match (step, found) {
+                (2, Some(id)) if choice > 200 => take_off(&mut store, at, id, now - pause, now),
+                (7 | 12, _) if choice > 90 => {
+                    let mode = if choice > 150 { Mode::Refund } else { Mode::Charge };
+                    let limit = if choice > 140 { 1_000 } else { 900 };
+                    let window = Window::new(if choice > 130 { 50_000_000 } else { 60_000_000 }).unwrap();
+                    let ask = Ask { policy: Policy::Log { limit, window }, cost: 1 + pause % 5, mode };
+                    let _ = store.charge(at, key, &ask, now);
+                }
                 (0..15, _) => {
                     let ask = Ask { policy: policy(step), cost: 1 + pause * u64::from(step > 10), mode: Mode::Charge };
                     let _ = store.charge(at, key, &ask, now);
@@ -173,6 +206,54 @@ fn a_hot_key_is_told_once_and_an_untold_store_keeps_no_list() {
     let mut told = 0;
     store.take_changes(NOW, &mut |_| told += 1).unwrap();
     assert_eq!(told, 0);
+}
+
+/// However long it is: what was charged since, and that again which charges of its moment might have joined.
+#[test]
+fn a_log_is_told_by_what_came_to_it() {
+    let mut store = store(0);
+    let at = store.hasher().locate(b"log");
+    let window = Window::new(50_000_000).unwrap();
+    let charge = |store: &mut Store, limit, window, mode, now| {
+        store.charge(at, b"log", &Ask { policy: Policy::Log { limit, window }, cost: 1, mode }, now).unwrap();
+    };
+    let told = |store: &mut Store| {
+        let mut told = Vec::new();
+        let mut count = |change: KeyChange<'_>| match change {
+            KeyChange::HoldsMore(_, _, log, through) => told.push(log.entries_after(through).len()),
+            KeyChange::Holds(_, Holding::Limit(_, StateRef::Log(log))) => told.push(log.len()),
+            _ => panic!("nothing else is there"),
+        };
+        store.take_changes(NOW, &mut count).unwrap();
+        told
+    };
+    (0..500).for_each(|step| charge(&mut store, 5_000, window, Mode::Charge, NOW + step));
+    store.track_changes(true);
+    // A walk passes.
+    let id = store.find(at, b"log", NOW).unwrap();
+    store.copied(id);
+    assert_eq!(told(&mut store), [0; 0]);
+    (500..510).for_each(|step| charge(&mut store, 5_000, window, Mode::Charge, NOW + step));
+    assert_eq!(told(&mut store), [11]);
+    charge(&mut store, 5_000, window, Mode::Charge, NOW + 509);
+    assert_eq!(told(&mut store), [1]);
+    charge(&mut store, 4_999, window, Mode::Charge, NOW + 510);
+    assert_eq!(told(&mut store), [2], "another limit");
+    (0..4).for_each(|_| charge(&mut store, 5_000, window, Mode::Refund, NOW + 511));
+    assert_eq!(told(&mut store), [1], "three of the newest four are gone, and the fourth is told again");
+    let other = Window::new(60_000_000).unwrap();
+    charge(&mut store, 5_000, other, Mode::Charge, NOW + 512);
+    assert_eq!(told(&mut store), [509], "another window");
+    // Put in anew it is told whole, be it the same.
+    let id = store.find(at, b"log", NOW).unwrap();
+    let content = store.content(id);
+    store.put_content(at, b"log", Some(id), &content, true, NOW).unwrap();
+    assert_eq!(told(&mut store), [509]);
+    // What was told of all that is left has gone.
+    charge(&mut store, 5_000, other, Mode::Charge, NOW + 60_000_400);
+    charge(&mut store, 5_000, other, Mode::Charge, NOW + 60_000_512);
+    assert_eq!(told(&mut store), [2]);
+    assert_eq!(store.memory_used(), store.memory_recounted());
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! What must hold of any bytes that are taken for records or for a snapshot. Shared with the fuzz target.
 
+use tollgate_limits::StateRef;
 use tollgate_replication::snapshot::{Part, Reader};
-use tollgate_replication::{Record, import, write};
-use tollgate_store::{Content, Eviction, Store, StoreConfig};
+use tollgate_replication::{Record, import, write, write_piece};
+use tollgate_store::{Content, Eviction, Holding, Store, StoreConfig};
 
 /// The time at which records are taken over.
 pub const NOW: u64 = 1_577_836_800_000_000;
@@ -33,9 +34,17 @@ pub fn check(input: &[u8]) {
 /// What is read is written as the same bytes, and a store that takes it over can be served from.
 fn check_records(input: &[u8]) {
     let (mut rest, mut read) = (input, 0);
-    while let Ok(Record { key, content }) = Record::read(&mut rest) {
+    while let Ok(Record { key, content, kept_through }) = Record::read(&mut rest) {
         let mut again = Vec::new();
-        write(&mut again, key, content.as_ref().map(Content::holding));
+        match (content.as_ref().map(Content::holding), kept_through) {
+            (Some(Holding::Limit(policy, StateRef::Log(log))), Some(through)) => {
+                write_piece(&mut again, key, policy, log, through);
+            }
+            (holding, kept_through) => {
+                assert_eq!(kept_through, None, "only logs come in pieces");
+                write(&mut again, key, holding);
+            }
+        }
         assert_eq!(again, input[read..input.len() - rest.len()]);
         read = input.len() - rest.len();
         if rest.is_empty() {
