@@ -249,6 +249,15 @@ fn a_log_is_told_by_what_came_to_it() {
     let content = store.content(id);
     store.put_content(at, b"log", Some(id), &content, true, NOW).unwrap();
     assert_eq!(told(&mut store), [509]);
+    // What is taken from elsewhere is no longer as it was told.
+    let piece = Log::of(NOW + 400, &[(NOW + 450, 2), (NOW + 512, 2)]).unwrap();
+    let limit = Policy::Log { limit: 5_000, window: other };
+    let piece = Content::of(Holding::Limit(&limit, StateRef::Log(&piece)));
+    let id = store.find(at, b"log", NOW).unwrap();
+    assert!(store.join_piece(at, id, &piece, NOW + 440));
+    assert_eq!(told(&mut store), [2], "{:?}", store.holding(id));
+    assert!(!store.join_piece(at, id, &piece, NOW + 450), "it begins later");
+    assert_eq!(told(&mut store), [0; 0]);
     // What was told of all that is left has gone.
     charge(&mut store, 5_000, other, Mode::Charge, NOW + 60_000_400);
     charge(&mut store, 5_000, other, Mode::Charge, NOW + 60_000_512);
