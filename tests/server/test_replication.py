@@ -1,7 +1,11 @@
 """Replicas: what a primary holds is there, nobody but it changes it, and what comes after it goes on from there."""
 
+import contextlib
 import os
 import signal
+import socket
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +13,7 @@ import pytest
 from reply import Error
 from server.process import free_port
 from server.test_snapshots import KINDS, fill, shown
-from server.wire import eventually
+from server.wire import encode, eventually
 
 READONLY = Error("READONLY You can't write against a read only replica.")
 
@@ -373,3 +377,93 @@ def test_who_asks_for_a_flow_and_says_nothing_costs_nothing(start):
         assert wire("DBSIZE") == 5_000
         assert eventually(lambda: told(server)["connected_slaves"] == "1")
     assert eventually(lambda: told(server)["connected_slaves"] == "0")
+
+
+LOGS = 20
+LOG_CHARGES = 50_000
+# Holds that many charges a microsecond apart: each that comes then makes the oldest leave.
+LOG_WINDOW = f"{LOG_CHARGES}us"
+LOG_ENTRY_BYTES = 16
+# What a piece of a log takes beside its charges, and more than there are flushes in a second.
+PIECE_BYTES = 80
+FLUSHES_A_SECOND_MAX = 400
+
+
+class Relay:
+    """Stands between a replica and its primary, and counts what the replica is told."""
+
+    def __init__(self, primary) -> None:
+        self.primary = primary.address
+        self.told_bytes = 0
+        self.links = 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def __enter__(self) -> "Relay":
+        return self
+
+    def __exit__(self, *_error) -> None:
+        self.listener.close()
+
+    def accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self.listener.accept()
+                far = socket.create_connection(self.primary)
+                self.links += 1
+                threading.Thread(target=self.carry, args=(near, far), daemon=True).start()
+                threading.Thread(target=self.carry, args=(far, near, True), daemon=True).start()
+
+    def carry(self, source: socket.socket, target: socket.socket, tells: bool = False) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                target.sendall(data)
+                self.told_bytes += len(data) * tells
+        for end in (source, target):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
+def charge_logs(wire, rounds: int) -> int:
+    """Charges each log once a round, a microsecond after the round before, as fast as it goes. Answers how many charges
+    that were."""
+    at_once = 50
+    calls = ["RL.CLOCK ADVANCE 1us", *[f"RL.LOG log:{number} 100000 {LOG_WINDOW}" for number in range(LOGS)]]
+    some_rounds = b"".join(map(encode, calls)) * at_once
+    for _ in range(0, rounds, at_once):
+        wire.socket.sendall(some_rounds)
+        lines = at_once * (1 + LOGS * len(["*5", "allowed", "limit", "remaining", "retry", "reset"]))
+        while lines > 0:
+            lines -= wire.socket.recv(1 << 18).count(b"\n")
+        assert lines == 0
+    return rounds * LOGS
+
+
+def test_logs_that_are_long_and_hot_are_told_by_what_comes_to_them(start):
+    primary = start(2)
+    with primary.connect() as wire, Relay(primary) as relay:
+        charge_logs(wire, LOG_CHARGES)
+        assert wire(f"RL.LOG log:7 100000 {LOG_WINDOW} PEEK")[2] == 100_000 - LOG_CHARGES
+        replica = start(1, "--replicaof", f"127.0.0.1:{relay.port}")
+        assert eventually(lambda: is_up(replica), seconds=30)
+        assert relay.told_bytes > LOGS * LOG_CHARGES * LOG_ENTRY_BYTES
+        keys = [f"log:{number}" for number in range(LOGS)]
+        assert eventually(lambda: in_step(primary, replica, *keys))
+        begun, before, charges = time.monotonic(), relay.told_bytes, 0
+        while time.monotonic() < begun + 3:
+            charges += charge_logs(wire, 100)
+        assert eventually(lambda: in_step(primary, replica, *keys))
+        told_bytes, seconds = relay.told_bytes - before, time.monotonic() - begun
+        pieces_max = seconds * FLUSHES_A_SECOND_MAX * LOGS
+        assert charges * LOG_ENTRY_BYTES < told_bytes < charges * LOG_ENTRY_BYTES + pieces_max * PIECE_BYTES
+        # The link of each core is the one that it began with.
+        assert relay.links == 2 and "a replica's link ended" not in primary.log()
+        # Units that were given back are, there too, and the oldest leave there as they do here.
+        assert wire(f"RL.LOG log:7 100000 {LOG_WINDOW} COST 1234 REFUND")[0] == 1_234
+        charge_logs(wire, 50)
+        assert eventually(lambda: in_step(primary, replica, *keys))
+        expected = [wire(f"RL.LOG {key} 100000 {LOG_WINDOW} PEEK") for key in keys]
+        assert eventually(lambda: primary.ask("RL.CLOCK") == replica.ask("RL.CLOCK"))
+        assert replica.ask("REPLICAOF NO ONE") == "OK"
+        assert [replica.ask(f"RL.LOG {key} 100000 {LOG_WINDOW} PEEK") for key in keys] == expected
