@@ -128,9 +128,9 @@ pub fn import(body: &[u8], store: &mut Store, now: Micros) -> Result<u64, NotImp
         let id = store.find(at, key, now);
         match (content, id) {
             (Some(content), Some(id)) if let Some(kept_through) = kept_through => {
-                // What is here may be no such log: what this store held before the copy that is under way, which has not
-                // come to the key yet and will tell it whole. Until then it stays: a piece is less than all use of its
-                // log, and must not free what is here.
+                // What is here may be no such log: what this store held before the copy that is under way, which has
+                // not come to the key yet and will tell it whole. Until then it stays: a piece is less than all use of
+                // its log, and must not free what is here.
                 let _ = store.join_piece(at, id, &content, kept_through);
             }
             // Also a piece of a log that is not here. Either it expired here, and then all its charges have left the

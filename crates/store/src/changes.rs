@@ -45,8 +45,8 @@ pub enum KeyChange<'a> {
     Clear,
     /// The key holds this now.
     Holds(&'a [u8], Holding<'a>),
-    /// The key holds this log under this policy. Its entries up to this time are as they were told last, but for such as
-    /// have been dropped.
+    /// The key holds this log under this policy. Its entries up to this time are as they were told last, but for those
+    /// that have been dropped.
     HoldsMore(&'a [u8], &'a Policy, &'a Log, Micros),
     /// The key holds nothing.
     Gone(&'a [u8]),

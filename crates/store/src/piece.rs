@@ -88,8 +88,8 @@ impl Store {
     /// Has a record take the end of a log: `piece` is what the log holds after `keep_through`, up to which the record
     /// has its entries. It is kept under the policy of `piece` from then on. Beyond the memory bound if need be.
     ///
-    /// False, and nothing done, if the record is no log, or one under another window; or if both together are more than a
-    /// log can hold or out of order, which no charges lead to.
+    /// False, and nothing done, if the record is no log, or one under another window; or if both together are more than
+    /// a log can hold or out of order, which no charges lead to.
     pub fn join_piece(&mut self, at: Located, id: RecordId, piece: &Content, keep_through: Micros) -> bool {
         let Holding::Limit(policy @ Policy::Log { window, .. }, StateRef::Log(later)) = piece.holding() else {
             return false;
@@ -99,8 +99,11 @@ impl Store {
             _ => return false,
         }
         let is_whole = self.records.with_log(id.0, |log, told_through| {
-            *told_through = keep_through.min(*told_through);
-            log.replace_after(keep_through, later)
+            let is_whole = log.replace_after(keep_through, later);
+            if is_whole {
+                *told_through = keep_through.min(*told_through);
+            }
+            is_whole
         });
         if !is_whole {
             return false;
