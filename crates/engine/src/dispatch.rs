@@ -232,15 +232,15 @@ pub fn may_run(entry: &Entry, session: &Session, standing: Standing) -> Result<(
     if !session.authenticated && !entry.before_auth {
         return Err(NOAUTH);
     }
-    if standing.is_loading && !entry.command.flags.has(Flags::LOADING) {
+    if standing.has(Standing::LOADING) && !entry.command.flags.has(Flags::LOADING) {
         return Err(LOADING);
     }
     if !entry.command.flags.has(Flags::WRITE) {
         return Ok(());
     }
     match standing {
-        Standing { is_replica: true, .. } => Err(READONLY),
-        Standing { lacks_replicas: true, .. } => Err(NOREPLICAS),
+        replica if replica.has(Standing::REPLICA) => Err(READONLY),
+        lonely if lonely.has(Standing::LACKS_REPLICAS) => Err(NOREPLICAS),
         _ => Ok(()),
     }
 }

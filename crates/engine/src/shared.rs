@@ -4,7 +4,7 @@
 
 use crate::counters::{Counters, Merged};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 /// Samples that a rate is the mean of: at a tick of 100 ms, those of the last 1.6 seconds, as in Redis.
 const SAMPLES: usize = 16;
@@ -20,10 +20,8 @@ pub struct Shared {
     output_bytes: Rate,
     /// Cores that have not loaded all that was kept.
     loading: AtomicUsize,
-    /// Whether this process follows another.
-    replica: AtomicBool,
-    /// Whether fewer replicas are in step than must be.
-    lost: AtomicBool,
+    /// What keeps the process from running every command, in one place for the one look at it that each batch takes.
+    standing: AtomicU8,
 }
 
 /// How fast a counter goes up. Written by one core, read by all.
@@ -58,61 +56,80 @@ impl Rate {
     }
 }
 
-/// What keeps a process from running every command.
+/// What keeps a process from running every command: any of some things, mostly none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct Standing(u8);
+
+impl Standing {
     /// Keys that were kept are still being loaded.
-    pub is_loading: bool,
+    pub const LOADING: Standing = Standing(1);
     /// It follows another, which alone may change keys.
-    pub is_replica: bool,
+    pub const REPLICA: Standing = Standing(2);
     /// Fewer replicas are in step than must be for a key to be changed.
-    pub lacks_replicas: bool,
+    pub const LACKS_REPLICAS: Standing = Standing(4);
+
+    /// Whether this is one of them.
+    #[inline]
+    pub const fn has(self, other: Standing) -> bool {
+        self.0 & other.0 != 0
+    }
 }
 
 impl Shared {
     /// What keeps this process from running every command.
     #[inline]
     pub fn standing(&self) -> Standing {
-        let lacks_replicas = self.lacks_replicas();
-        Standing { is_loading: self.is_loading(), is_replica: self.is_replica(), lacks_replicas }
+        Standing(self.standing.load(Ordering::Acquire))
     }
 
-    /// Whether fewer replicas are in step than must be.
-    #[inline]
-    pub fn lacks_replicas(&self) -> bool {
-        self.lost.load(Ordering::Acquire)
-    }
-
-    /// Says whether fewer replicas are in step than must be.
-    pub fn set_lacks_replicas(&self, lacks: bool) {
-        self.lost.store(lacks, Ordering::Release);
+    fn set(&self, what: Standing, holds: bool) {
+        match holds {
+            true => self.standing.fetch_or(what.0, Ordering::AcqRel),
+            false => self.standing.fetch_and(!what.0, Ordering::AcqRel),
+        };
     }
 
     /// Whether this process follows another.
     #[inline]
     pub fn is_replica(&self) -> bool {
-        self.replica.load(Ordering::Acquire)
+        self.standing().has(Standing::REPLICA)
     }
 
     /// Makes it a replica, or a primary.
     pub fn set_replica(&self, is_replica: bool) {
-        self.replica.store(is_replica, Ordering::Release);
+        self.set(Standing::REPLICA, is_replica);
+    }
+
+    /// Whether fewer replicas are in step than must be.
+    #[inline]
+    pub fn lacks_replicas(&self) -> bool {
+        self.standing().has(Standing::LACKS_REPLICAS)
+    }
+
+    /// Says whether fewer replicas are in step than must be.
+    pub fn set_lacks_replicas(&self, lacks: bool) {
+        self.set(Standing::LACKS_REPLICAS, lacks);
     }
 
     /// Whether keys that were kept are still being loaded, so that nothing about keys may be answered.
     #[inline]
     pub fn is_loading(&self) -> bool {
-        self.loading.load(Ordering::Acquire) > 0
+        self.standing().has(Standing::LOADING)
     }
 
     /// So many cores begin to load.
     pub fn begin_loading(&self, cores: usize) {
         self.loading.store(cores, Ordering::Release);
+        self.set(Standing::LOADING, cores > 0);
     }
 
     /// A core has loaded all. Answers whether it was the last.
     pub fn core_has_loaded(&self) -> bool {
-        self.loading.fetch_sub(1, Ordering::AcqRel) == 1
+        let is_last = self.loading.fetch_sub(1, Ordering::AcqRel) == 1;
+        if is_last {
+            self.set(Standing::LOADING, false);
+        }
+        is_last
     }
 
     /// A number for an entry of the slow log: unique in the process, growing.

@@ -51,8 +51,8 @@ impl Gate {
 
     /// Asked once for each batch of answers, right before it leaves. If it may not, it is kept until it may.
     #[inline]
-    pub fn lets_out(&self, worker: &Worker, answer: impl FnOnce() -> Held) -> bool {
-        self.is_open.get() || self.lets_out_by_mark(worker, answer)
+    pub fn lets_out(&self, worker: &Worker, tells: Tells, answer: impl FnOnce() -> Held) -> bool {
+        self.is_open.get() || tells == Tells::Nothing || self.lets_out_by_mark(worker, answer)
     }
 
     /// As above, for the parcel of a core.

@@ -93,7 +93,7 @@ impl<S: Stream> Wire<S> {
     /// Writes the replies, if they may leave; else that is done once they may.
     #[inline]
     pub fn write(self: &Rc<Self>, worker: &Worker) {
-        if self.tells.get() == Tells::Nothing || worker.gate.lets_out(worker, || self.keep_back()) {
+        if worker.gate.lets_out(worker, self.tells.get(), || self.keep_back()) {
             self.write_out(worker);
         }
     }
