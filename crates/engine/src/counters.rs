@@ -171,6 +171,10 @@ counters! {
     failover_overshoot_peak: Gauge,
     /// Writes of anything but limits that were answered and are not known to every replica that is in step.
     failover_overshoot_writes: Gauge,
+    /// Records of changes that replicas were told, each once however many replicas there are.
+    replication_records: Counter,
+    /// Bytes that all replicas were told.
+    replication_bytes: Counter,
     /// Answers that are kept back now until replicas know what they promise.
     answers_waiting: Gauge,
     /// Answers that were kept back until replicas knew what they promise.

@@ -189,6 +189,8 @@ fn replication(text: &mut String, core: &Core, _call: &Call<'_>) {
     line(text, "failover_overshoot_peak", total(core, |counters| &counters.failover_overshoot_peak));
     line(text, "failover_overshoot_writes", total(core, |counters| &counters.failover_overshoot_writes));
     let replicas = process.replicas();
+    line(text, "replication_records", total(core, |counters| &counters.replication_records));
+    line(text, "replication_bytes", total(core, |counters| &counters.replication_bytes));
     line(text, "replicas_in_step", replicas.iter().filter(|replica| replica.is_in_step).count());
     line(text, "replicas_missing", u8::from(core.settings.shared.lacks_replicas()));
     line(text, "connected_slaves", replicas.len());

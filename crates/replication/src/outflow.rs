@@ -123,7 +123,7 @@ impl Outflow {
     }
 
     /// Takes what changed and appends to `out` what all links are to be told; nothing if nothing changed. `admitted`:
-    /// by this core since it started.
+    /// by this core since it started. Answers how many records were told.
     ///
     /// # Errors
     /// [`BeginAnew`]: every link must be ended.
@@ -133,7 +133,7 @@ impl Outflow {
         admitted: Admitted,
         moment: Moment,
         out: &mut Vec<u8>,
-    ) -> Result<(), BeginAnew> {
+    ) -> Result<u64, BeginAnew> {
         let now = moment.timeline;
         let (mut records, mut is_cleared, mut is_any) = (Vec::new(), false, false);
         let mut slots = std::mem::take(&mut self.told.scratch);
@@ -158,6 +158,7 @@ impl Outflow {
         let number = self.number.checked_add(u32::from(is_any)).filter(|_| records.len() <= PART_BYTES_MAX / 2);
         let (Ok(()), Some(number)) = (taken, number) else { return Err(BeginAnew) };
         self.told.tell(number, is_cleared, &slots, store);
+        let count = slots.len() as u64;
         slots.clear();
         self.told.scratch = slots;
         self.number = number;
@@ -165,7 +166,7 @@ impl Outflow {
             self.part_of(out, CHANGES, now, &[&[u8::from(is_cleared)], &records]);
         }
         self.in_step.flushed(number, admitted, moment.clock);
-        Ok(())
+        Ok(count)
     }
 
     /// Goes on with the walk of a link, right after [`Outflow::flush`], by about `count` records. What that link alone

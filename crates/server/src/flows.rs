@@ -273,16 +273,18 @@ fn flush(worker: &Worker, is_tick: bool) {
     let flushed = outflow.flush(&mut core.store, admitted, moment, &mut out);
     worker.hub.replicas.ticked(worker.index, outflow.number());
     worker.flows.is_quiet.set(is_tick && out.is_empty());
-    if flushed.is_err() {
+    let Ok(records) = flushed else {
         links.values().for_each(|link| link.end());
         return;
-    }
+    };
+    core.counters.replication_records.add(records);
     // All walks together take no more than one would.
     let copying = links.keys().filter(|id| outflow.is_walking(**id)).count();
     let beat_micros = (worker.hub.config.replica_timeout.as_micros() / 10).min(u128::from(BEAT_MICROS_MAX));
     for (id, link) in links.iter().filter(|(_, link)| !link.is_over.get()) {
         {
             let mut waiting = link.waiting.borrow_mut();
+            let before = waiting.len();
             waiting.extend_from_slice(&out);
             if is_tick && waiting.len() + link.under_way.get() < COPY_WAITS_BYTES {
                 outflow.walk(*id, &mut core.store, COPY_KEYS / copying.max(1), now, &mut waiting);
@@ -291,6 +293,8 @@ fn flush(worker: &Worker, is_tick: bool) {
                 outflow.beat(*id, moment, &mut waiting);
                 link.beaten.set(moment.clock);
             }
+            let told = u64::try_from(waiting.len() - before).unwrap_or(0);
+            core.counters.replication_bytes.add(told);
         }
         if link.bytes() > LINK_BYTES_MAX {
             link.end();

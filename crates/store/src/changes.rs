@@ -24,6 +24,9 @@ use tollgate_limits::{Log, Micros, Policy, StateRef};
 /// rather than that this grows.
 const KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+/// Records that are loaded before they are shown.
+const LOADED_AHEAD: usize = 12;
+
 /// Changes that were not taken yet.
 #[derive(Default)]
 pub(crate) struct Changes {
@@ -174,6 +177,10 @@ impl Store {
         self.slots.get(slot).map(|slot| slot.index.iter(&self.tables).collect()).unwrap_or_default()
     }
 
+    fn names_a_record(&self, id: u32) -> bool {
+        self.records.slab.names_a_record(id)
+    }
+
     fn change_of(&self, id: u32) -> KeyChange<'_> {
         let key = self.records.key(id);
         match (self.records.told_through(id), self.records.limit(id)) {
@@ -196,8 +203,12 @@ impl Store {
         if taken.is_cleared {
             visit(KeyChange::Clear);
         }
-        for id in &taken.written {
-            if !self.records.slab.names_a_record(*id) {
+        for (place, id) in taken.written.iter().enumerate() {
+            // They lie anywhere, and the CPU waits for many at once.
+            if let Some(later) = taken.written.get(place + LOADED_AHEAD).filter(|id| self.names_a_record(**id)) {
+                self.records.prefetch(*later);
+            }
+            if !self.names_a_record(*id) {
                 continue;
             }
             // What was told already is not told again, be it that it stood twice on the list.

@@ -39,12 +39,12 @@ impl Records {
 
     /// All that the record holds was told: a log from here on by what comes to it.
     pub fn told(&mut self, id: u32) {
-        let settled_through = match self.limit(id) {
-            Some((_, StateRef::Log(log))) => log.settled_through(),
-            _ => return,
-        };
         let (region, offset) = self.slab.words_mut(id);
-        region[offset + 2] = settled_through;
+        if Header(region[offset]).kind() == KIND_LOG
+            && let Body::Log(log) = self.bodies.get(region[offset + 1] as u32)
+        {
+            region[offset + 2] = log.settled_through();
+        }
     }
 
     /// The record, which is a log, is told whole next.
