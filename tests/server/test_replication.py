@@ -467,3 +467,22 @@ def test_logs_that_are_long_and_hot_are_told_by_what_comes_to_them(start):
         assert eventually(lambda: primary.ask("RL.CLOCK") == replica.ask("RL.CLOCK"))
         assert replica.ask("REPLICAOF NO ONE") == "OK"
         assert [replica.ask(f"RL.LOG {key} 100000 {LOG_WINDOW} PEEK") for key in keys] == expected
+
+
+def test_links_are_clients_that_can_be_seen_and_killed(start):
+    primary = start(2)
+    replica = start(1, *of(primary))
+    assert eventually(lambda: is_up(replica))
+    with primary.connect() as wire:
+        lines = wire("CLIENT LIST TYPE replica").decode().splitlines()
+        assert [("flags=S" in line, "cmd=rl.flow" in line) for line in lines] == [(True, True)] * 2
+        assert {line.rsplit("core=", 1)[1] for line in lines} == {"0", "1"}
+        assert len(wire("CLIENT LIST").splitlines()) == 3 and len(wire("CLIENT LIST TYPE normal").splitlines()) == 1
+        ids = {line.split()[0] for line in lines}
+        assert wire("CLIENT KILL TYPE pubsub") == 0 and wire("CLIENT KILL TYPE replica") == 2
+        assert eventually(lambda: is_up(replica) and told(primary)["replicas_in_step"] == "1")
+        assert ids.isdisjoint(line.split()[0] for line in wire("CLIENT LIST TYPE replica").decode().splitlines())
+        one = wire("CLIENT LIST TYPE slave").decode().split()[0].removeprefix("id=")
+        assert wire(f"CLIENT KILL ID {one}") == 1
+        wire("SET key 1")
+        assert eventually(lambda: is_up(replica) and replica.ask("EXISTS key") == 1)

@@ -23,7 +23,7 @@ struct Victims<'a> {
     address: Option<&'a [u8]>,
     local_address: Option<&'a [u8]>,
     /// Another type than `normal`, which no client has.
-    nobody: bool,
+    kind: Option<ClientType>,
     age_seconds_min: u64,
     skip_asker: bool,
     /// The one address of the form that came first: it must meet a client, and may be the asker's own.
@@ -59,8 +59,8 @@ impl<'a> Victims<'a> {
                 Some(_) => self.age_seconds_min = positive(value).ok_or("ERR maxage should be greater than 0")?,
             },
             b"TYPE" => {
-                let nobody = is_nobodys_type(value);
-                self.nobody = nobody.ok_or_else(|| format!("ERR Unknown client type '{}'", printable(value)))?;
+                let kind = ClientType::parse(value);
+                self.kind = Some(kind.ok_or_else(|| format!("ERR Unknown client type '{}'", printable(value)))?);
             }
             b"ADDR" => self.address = Some(value),
             b"LADDR" => self.local_address = Some(value),
@@ -79,7 +79,7 @@ impl<'a> Victims<'a> {
 
     fn means(&self, client: &Client, asker: u64, now: Micros) -> bool {
         let age_seconds = now.saturating_sub(client.since) / SECOND_MICROS;
-        !self.nobody
+        self.kind.is_none_or(|kind| kind.is_of(client))
             && client.state.killed.get() == Killed::No
             && self.id.is_none_or(|id| id == client.id)
             && self.address.is_none_or(|address| address == client.address.as_bytes())
@@ -293,11 +293,48 @@ pub fn in_order(fragments: &[&[u8]], ids: Option<&[u64]>) -> String {
     }
 }
 
-/// Whether nobody can have this type, and every client has the other: there are normal clients only.
-pub fn is_nobodys_type(kind: &[u8]) -> Option<bool> {
-    match kind.to_ascii_lowercase().as_slice() {
-        b"normal" => Some(false),
-        b"master" | b"replica" | b"slave" | b"pubsub" => Some(true),
-        _ => None,
+/// What CLIENT LIST and CLIENT KILL call the type of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientType {
+    /// One that asks and is answered.
+    Normal,
+    /// One that is told what a core holds.
+    Replica,
+    /// One that subscribes, or that is followed: there are none here.
+    Nobody,
+}
+
+impl ClientType {
+    /// The type of this name, in any case.
+    pub fn parse(name: &[u8]) -> Option<ClientType> {
+        match name.to_ascii_lowercase().as_slice() {
+            b"normal" => Some(ClientType::Normal),
+            b"replica" | b"slave" => Some(ClientType::Replica),
+            b"master" | b"pubsub" => Some(ClientType::Nobody),
+            _ => None,
+        }
+    }
+
+    /// Whether a client is of it.
+    pub fn is_of(self, client: &Client) -> bool {
+        match self {
+            ClientType::Normal => !client.state.is_replica.get(),
+            ClientType::Replica => client.state.is_replica.get(),
+            ClientType::Nobody => false,
+        }
+    }
+
+    fn is_of_line(self, line: &str) -> bool {
+        let is_replica = line.split(' ').any(|field| field.starts_with("flags=") && field.contains('S'));
+        match self {
+            ClientType::Normal => !is_replica,
+            ClientType::Replica => is_replica,
+            ClientType::Nobody => false,
+        }
+    }
+
+    /// Of lines of CLIENT LIST those of clients of this type.
+    pub fn among(self, lines: &str) -> String {
+        lines.split_inclusive('\n').filter(|line| self.is_of_line(line)).collect()
     }
 }

@@ -36,6 +36,8 @@ pub struct ClientState {
     pub killed: Cell<Killed>,
     /// Whether it is shown what others do, by MONITOR.
     pub monitors: Cell<bool>,
+    /// Whether it is a replica, which is told what a core holds.
+    pub is_replica: Cell<bool>,
     /// Whether a command of it waits for the end of CLIENT PAUSE.
     pub waits: Cell<bool>,
     /// Commands kept since MULTI; `None` outside of a transaction.
@@ -59,6 +61,7 @@ impl ClientState {
     pub fn flags(&self, unix_socket: bool) -> String {
         let letters = [
             (self.monitors.get(), 'O'),
+            (self.is_replica.get(), 'S'),
             (self.queued.get().is_some(), 'x'),
             (self.waits.get(), 'b'),
             (self.killed.get() == Killed::AfterReply, 'c'),

@@ -2,7 +2,7 @@
 
 use crate::bounds::CLIENT_NAME_BYTES_MAX;
 use crate::call::Call;
-use crate::client_commands::{in_order, is_nobodys_type};
+use crate::client_commands::{ClientType, in_order};
 use crate::client_state::Replies;
 use crate::core::Core;
 use crate::effect::Effect;
@@ -270,12 +270,12 @@ pub fn client_list_merge(fragments: &[&[u8]], call: &Call<'_>, reply: &mut Reply
             return reply.error("ERR Invalid client ID");
         }
     }
-    if by_type {
-        match is_nobodys_type(call.argument(3)) {
-            None => return reply.error(&format!("ERR Unknown client type '{}'", printable(call.argument(3)))),
-            Some(true) => return reply.verbatim_txt(""),
-            Some(false) => {}
-        }
+    let lines = in_order(fragments, ids.as_deref());
+    if !by_type {
+        return reply.verbatim_txt(&lines);
     }
-    reply.verbatim_txt(&in_order(fragments, ids.as_deref()));
+    match ClientType::parse(call.argument(3)) {
+        None => reply.error(&format!("ERR Unknown client type '{}'", printable(call.argument(3)))),
+        Some(kind) => reply.verbatim_txt(&kind.among(&lines)),
+    }
 }

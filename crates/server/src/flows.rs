@@ -13,6 +13,8 @@ use crate::worker::Worker;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -21,12 +23,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Notify;
+use tollgate_engine::client_state::ClientState;
 use tollgate_engine::replication::FLOW_VERSION;
+use tollgate_engine::session::Client;
 use tollgate_engine::settings::ReplicaSeen;
 use tollgate_replication::VERSION;
 use tollgate_replication::flow::{Ack, Has, Hello, RUN_ID_BYTES};
 use tollgate_replication::in_step::{Admitted, LinkId};
 use tollgate_replication::outflow::{Moment, Outflow};
+use tollgate_resp::Protocol;
 
 const _: () = assert!(VERSION as u16 == FLOW_VERSION, "a replica asks for what it is told");
 
@@ -43,6 +48,7 @@ const LINK_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Between two looks of a WAIT.
 const WAIT_PAUSE: Duration = Duration::from_millis(1);
+const ACK_BYTES: u64 = Ack::BYTES as u64;
 /// The most links of a core.
 pub const LINKS_MAX: usize = 16;
 
@@ -73,6 +79,13 @@ impl Flows {
         self.is_quiet.get()
     }
 
+    /// Lets the link of a client look at its state: it was killed.
+    pub fn wake(&self, client: u64) {
+        for link in self.links.borrow().values().filter(|link| link.client.id == client) {
+            link.over.notify_one();
+        }
+    }
+
     /// Has replicas told after this turn, rather than at the next tick.
     pub fn flush_soon(&self) {
         self.is_quiet.set(false);
@@ -81,21 +94,28 @@ impl Flows {
 }
 
 /// What waits for one link.
-#[derive(Default)]
 struct Link {
+    /// As whom CLIENT LIST shows it.
+    client: Rc<Client>,
+    follower: Follower,
     waiting: RefCell<Vec<u8>>,
     /// Bytes that are being written.
     under_way: Cell<usize>,
     more: Notify,
     /// When it was given the last sign of life.
     beaten: Cell<u64>,
-    follower: RefCell<Option<Follower>>,
     is_in_step: Cell<bool>,
     is_over: Cell<bool>,
     over: Notify,
 }
 
 impl Link {
+    fn new(client: Rc<Client>, follower: Follower) -> Link {
+        let (waiting, under_way, more, over) = Default::default();
+        let (beaten, is_in_step, is_over) = Default::default();
+        Link { client, follower, waiting, under_way, more, beaten, is_in_step, is_over, over }
+    }
+
     fn bytes(&self) -> usize {
         self.waiting.borrow().len() + self.under_way.get()
     }
@@ -117,9 +137,8 @@ pub async fn serve(worker: Rc<Worker>, stream: TcpStream, follower: Follower, ha
     if flows.links.borrow().len() >= LINKS_MAX {
         return tracing::warn!(replica = follower.host, "it is told nothing: {LINKS_MAX} links are open already");
     }
-    let (read, write) = stream.into_split();
-    let link = Rc::new(Link::default());
-    link.follower.replace(Some(follower.clone()));
+    let client = Rc::new(client_of(&worker, &stream));
+    let link = Rc::new(Link::new(client.clone(), follower.clone()));
     let id = {
         let mut core = worker.core.borrow_mut();
         let mut outflow = flows.outflow.borrow_mut();
@@ -129,14 +148,19 @@ pub async fn serve(worker: Rc<Worker>, stream: TcpStream, follower: Follower, ha
         });
         outflow.join(&mut core.store, has, worker.now(), &mut link.waiting.borrow_mut())
     };
+    let (read, write) = stream.into_split();
     flows.links.borrow_mut().insert(id, link.clone());
+    worker.core.borrow_mut().clients.insert(client.id, client.clone());
     worker.hub.replicas.joined(&follower);
     if !flows.is_ticking.replace(true) {
         tokio::task::spawn_local(tick(worker.clone()));
     }
     let ended = tokio::select! {
         ended = tell(&link, write) => ended,
-        () = link.over.notified() => Err(io::Error::other("it must begin anew: more waited for it than is kept")),
+        () = link.over.notified() => Err(io::Error::other(match link.is_over.get() {
+            true => "it must begin anew: more waited for it than is kept",
+            false => "it was killed",
+        })),
         ended = hear(&worker, id, &follower, read) => ended,
     };
     if let Err(error) = ended {
@@ -150,12 +174,39 @@ pub async fn serve(worker: Rc<Worker>, stream: TcpStream, follower: Follower, ha
         }
     }
     flows.links.borrow_mut().remove(&id);
+    worker.core.borrow_mut().clients.remove(&client.id);
     worker.hub.replicas.left(&follower, worker.index);
     worker.hub.judge_replicas();
     if let Some(outflow) = &mut *flows.outflow.borrow_mut() {
         outflow.leave(&mut worker.core.borrow_mut().store, id, boot_micros());
     }
     look(&worker);
+}
+
+/// What CLIENT LIST shows of a link.
+fn client_of(worker: &Worker, stream: &TcpStream) -> Client {
+    let now = worker.now();
+    let shown = |address: io::Result<SocketAddr>| address.map(|address| address.to_string()).unwrap_or_default();
+    let client = Client {
+        id: worker.hub.next_client_id(),
+        address: shown(stream.peer_addr()),
+        local_address: shown(stream.local_addr()),
+        descriptor: stream.as_raw_fd(),
+        since: now,
+        core: u16::try_from(worker.index).unwrap_or(0),
+        active: Cell::new(now),
+        protocol: Cell::new(Protocol::Resp2),
+        last_command: Cell::new("rl.flow"),
+        name: RefCell::default(),
+        lib_name: RefCell::default(),
+        lib_version: RefCell::default(),
+        input_bytes: Cell::new(0),
+        output_bytes: Cell::new(0),
+        commands: Cell::new(1),
+        state: ClientState::default(),
+    };
+    client.state.is_replica.set(true);
+    client
 }
 
 fn hello(hub: &Hub, core: usize) -> Hello {
@@ -173,9 +224,13 @@ async fn tell(link: &Link, mut write: OwnedWriteHalf) -> io::Result<()> {
             link.more.notified().await;
             continue;
         }
+        let count = u64::try_from(bytes.len()).unwrap_or(0);
         link.under_way.set(bytes.len());
+        link.client.state.unsent_bytes.set(count);
         write.write_all(&bytes).await?;
         link.under_way.set(0);
+        link.client.state.unsent_bytes.set(0);
+        link.client.output_bytes.set(link.client.output_bytes.get() + count);
     }
 }
 
@@ -189,10 +244,12 @@ async fn hear(worker: &Worker, id: LinkId, follower: &Follower, mut read: OwnedR
         if let Some(outflow) = &mut *worker.flows.outflow.borrow_mut() {
             outflow.acknowledged(id, ack.number, ack.is_copied, boot_micros());
             let is_in_step = outflow.in_step.is_in_step(id);
-            if let Some(link) = worker.flows.links.borrow().get(&id)
-                && link.is_in_step.replace(is_in_step) != is_in_step
-            {
-                worker.hub.stands(follower, worker.index, is_in_step);
+            if let Some(link) = worker.flows.links.borrow().get(&id) {
+                link.client.active.set(worker.now());
+                link.client.input_bytes.set(link.client.input_bytes.get() + ACK_BYTES);
+                if link.is_in_step.replace(is_in_step) != is_in_step {
+                    worker.hub.stands(follower, worker.index, is_in_step);
+                }
             }
         }
         worker.gate.release(worker);
@@ -231,10 +288,8 @@ fn look(worker: &Worker) {
         let links = flows.links.borrow();
         for (id, link) in &*links {
             let is_in_step = outflow.in_step.is_in_step(*id);
-            if link.is_in_step.replace(is_in_step) != is_in_step
-                && let Some(follower) = &*link.follower.borrow()
-            {
-                worker.hub.stands(follower, worker.index, is_in_step);
+            if link.is_in_step.replace(is_in_step) != is_in_step {
+                worker.hub.stands(&link.follower, worker.index, is_in_step);
             }
         }
         worker.gate.look(outflow, flows.is_quiet.get() && !links.is_empty());

@@ -141,8 +141,9 @@ impl Worker {
 
     /// Wakes the connection of a client, if it is one of this core.
     pub fn wake_client(&self, client: u64) {
-        if let Some(waker) = self.connections.borrow().get(&client) {
-            waker.wake_by_ref();
+        match self.connections.borrow().get(&client) {
+            Some(waker) => waker.wake_by_ref(),
+            None => self.flows.wake(client),
         }
     }
 
