@@ -93,9 +93,15 @@ pub struct Arguments {
     #[arg(long, conflicts_with = "command")]
     pub(crate) verify: bool,
 
-    /// With --verify: calls that may be admitted beyond the limits in all, as a failover may cost
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "verify")]
-    pub(crate) verify_overshoot: u64,
+    /// With --verify: units that may be admitted above the limits in all, as a failover may cost [default: 0, and any
+    /// number with --failover]
+    #[arg(long, value_name = "N", requires = "verify")]
+    pub(crate) overshoot_max: Option<u64>,
+
+    /// With --verify: the server that takes over. Where a connection is lost the calls go on there, as soon as it takes
+    /// them, and both servers are held against the limits as one
+    #[arg(long, value_name = "HOST:PORT", requires = "verify", conflicts_with_all = ["own_core", "compare"])]
+    pub(crate) failover: Option<String>,
 
     /// Go on when the server closes a connection: its calls count as errors, and it is opened again
     #[arg(long)]

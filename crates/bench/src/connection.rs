@@ -5,7 +5,7 @@ use crate::latency::Latencies;
 use crate::ring::{Batch, Ring};
 use crate::scan::{Denial, ScanError, Scanner, Shape, Tally};
 use crate::target::Socket;
-use crate::verify::{Capture, Recorder};
+use crate::verify::{Capture, Origin, Recorder};
 use mio::event::Source;
 use mio::{Interest, Registry, Token};
 use std::collections::VecDeque;
@@ -21,6 +21,8 @@ pub(crate) struct Connection {
     capture: Option<Box<Capture>>,
     /// Which ring the batches of this connection come from.
     ring_index: usize,
+    /// Who answers.
+    server: Origin,
     /// Batches whose replies have not all come, in the order in which they left.
     flights: VecDeque<Flight>,
     /// How many of them, from the back, the socket has not taken whole.
@@ -111,6 +113,7 @@ impl Connection {
             scanner: Scanner::new(denial),
             capture: capture.map(Box::new),
             ring_index,
+            server: Origin::First,
             flights: VecDeque::with_capacity(1),
             unsent_flights: 0,
             is_gone: false,
@@ -257,7 +260,7 @@ impl Connection {
             let calls = left.min(flight.awaited);
             for _ in 0..calls {
                 if let (Some(answer), Some(key)) = (answers.next(), ring.key(flight.batch.first_call)) {
-                    recorder.answered(key, flight.sent_at, now, &answer)?;
+                    recorder.answered(key, flight.sent_at, now, &answer, self.server)?;
                 }
                 flight.batch.first_call = flight.batch.first_call.saturating_add(1);
             }
@@ -303,12 +306,19 @@ impl Connection {
         self.give_up(ring, UNANSWERED, counter).map(|_| ())
     }
 
-    /// Goes on with a fresh socket in place of one that is gone.
-    pub(crate) fn replace(&mut self, socket: Socket, registry: &Registry, token: Token) -> io::Result<()> {
+    /// Goes on with a fresh socket, which leads to `server`, in place of one that is gone.
+    pub(crate) fn replace(
+        &mut self,
+        socket: Socket,
+        server: Origin,
+        registry: &Registry,
+        token: Token,
+    ) -> io::Result<()> {
         // The old one may be closed already: what it answers to that does not matter.
         let _ = self.stream.source().deregister(registry);
         self.stream = Stream::from_socket(socket)?;
         self.stream.source().register(registry, token, Interest::READABLE | Interest::WRITABLE)?;
+        self.server = server;
         self.is_gone = false;
         self.scanner.restart();
         if let Some(capture) = &mut self.capture {

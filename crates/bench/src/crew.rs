@@ -5,7 +5,7 @@ use crate::error::BenchError;
 use crate::live::Live;
 use crate::ring::{Rendered, Ring};
 use crate::schedule::{Pace, Schedule};
-use crate::verify::Recorder;
+use crate::verify::{Recorder, Transfer};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
@@ -75,6 +75,13 @@ impl Crew {
             handles.into_iter().map(|handle| handle.join().unwrap_or_else(|_| Err(panicked()))).collect()
         });
         merge(outcomes)
+    }
+
+    /// How connections were lost, on all threads.
+    pub(crate) fn transfer(&self) -> Transfer {
+        let mut all = Transfer::default();
+        self.drivers.iter().for_each(|driver| all.add(driver.repair.transfer()));
+        all
     }
 
     /// Takes out what was recorded for the verification.

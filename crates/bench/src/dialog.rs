@@ -118,6 +118,34 @@ impl Dialog {
         }
     }
 
+    /// An error if the server says that it follows another, and so takes no calls; one that does not know ROLE takes
+    /// them.
+    pub(crate) fn refuse_replica(&mut self) -> Result<(), BenchError> {
+        match self.exchange(&["ROLE"])? {
+            Reply::Array(words) => match words.first() {
+                Some(Reply::Text(role)) if role == "slave" => {
+                    Err(BenchError::Preparation { command: "ROLE".into(), reply: "it follows another server".into() })
+                }
+                _ => Ok(()),
+            },
+            Reply::Error(reply) if reply.starts_with("LOADING") => {
+                Err(BenchError::Preparation { command: "ROLE".into(), reply })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What a failover would forget now, in units, from the field `failover_overshoot` of INFO; none if it has none.
+    pub(crate) fn failover_overshoot(&mut self) -> Result<Option<u64>, BenchError> {
+        match self.exchange(&["INFO", "replication"])? {
+            Reply::Text(info) => {
+                let field = info.lines().find_map(|line| line.strip_prefix("failover_overshoot:"));
+                Ok(field.and_then(|text| text.trim_end().parse().ok()))
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// Loads a script and returns its SHA1.
     pub(crate) fn load_script(&mut self, text: &str) -> Result<String, BenchError> {
         self.text(&["SCRIPT", "LOAD", text], "SCRIPT LOAD")

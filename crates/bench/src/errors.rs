@@ -56,6 +56,12 @@ impl ErrorTexts {
         sorted
     }
 
+    /// Errors whose text begins with one of these codes.
+    pub(crate) fn of_codes(&self, codes: &[&str]) -> u64 {
+        let is_one = |text: &str| text.split(' ').next().is_some_and(|code| codes.contains(&code));
+        self.counts.iter().filter(|(text, _)| is_one(text)).map(|(_, count)| *count).fold(0, u64::saturating_add)
+    }
+
     /// Counts several errors of one text.
     pub(crate) fn add(&mut self, text: &str, more: u64) {
         if let Some((_, count)) = self.counts.iter_mut().find(|(known, _)| known == text) {

@@ -11,6 +11,7 @@
 //!                        -> sequence (which key, uniform or zipf) + template -> ring (rendered calls)
 //!                        -> crew (threads) of drive (closed loop) or open (schedule), over connection + scan
 //!                        -> verify (every reply against the limit), process (CPU, memory) -> report
+//!                           scrape, repair: what a server that goes said last, and calls that go on at another
 //!              compare: plans of several servers, round after round         live -> progress, intervals
 //! ```
 
@@ -43,6 +44,7 @@ mod ring;
 mod run;
 mod scan;
 mod schedule;
+mod scrape;
 mod sequence;
 mod target;
 mod template;

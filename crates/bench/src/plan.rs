@@ -8,6 +8,7 @@ use crate::output::OutputArguments;
 use crate::schedule::{Pace, calls_due};
 use crate::sequence::Draw;
 use crate::target::Target;
+use crate::verify::ANY_OVERSHOOT;
 use crate::workload::{Dialect, Terms, Workload};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tollgate_limits::Window;
@@ -74,6 +75,8 @@ impl Work {
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) target: Target,
+    /// Where calls go on whose connection is lost; none if that is at the target.
+    pub(crate) failover: Option<Target>,
     pub(crate) work: Work,
     pub(crate) threads: usize,
     pub(crate) connections: usize,
@@ -84,7 +87,7 @@ pub(crate) struct Plan {
     pub(crate) draw: Draw,
     /// The pace of an open loop; none for a closed one.
     pub(crate) pace: Option<Pace>,
-    /// Admissions beyond the limits that are allowed; none if replies are not checked.
+    /// Admissions beyond the limits that are allowed, [`ANY_OVERSHOOT`] of any number; none if replies are not checked.
     pub(crate) verify: Option<u64>,
     pub(crate) reconnect: bool,
     pub(crate) limit: Limit,
@@ -127,7 +130,8 @@ impl Plan {
         };
         let prefix = key_prefix(&arguments, &work, verify.is_some());
         Ok(Plan {
-            target: Target::parse(&arguments.target)?,
+            target: Target::parse("--target", &arguments.target)?,
+            failover: arguments.failover.as_deref().map(|text| Target::parse("--failover", text)).transpose()?,
             work,
             threads: arguments.threads,
             connections: arguments.connections,
@@ -136,7 +140,7 @@ impl Plan {
             draw,
             pace: check_pace(&arguments, limit)?,
             verify,
-            reconnect: arguments.reconnect,
+            reconnect: arguments.reconnect || arguments.failover.is_some(),
             limit,
             warmup: arguments.warmup,
             warm_keys: arguments.warm_keys,
@@ -224,7 +228,8 @@ fn check_verify(arguments: &Arguments, work: &Work) -> Result<Option<u64>, Bench
     }
     in_range("--keys with --verify", arguments.keys, 1, VERIFIED_KEYS_MAX)?;
     in_range("--limit with --verify", terms.limit, 1, VERIFIED_LIMIT_MAX)?;
-    Ok(Some(arguments.verify_overshoot))
+    let otherwise = if arguments.failover.is_some() { ANY_OVERSHOOT } else { 0 };
+    Ok(Some(arguments.overshoot_max.unwrap_or(otherwise)))
 }
 
 fn check_draw(arguments: &Arguments, work: &Work) -> Result<Draw, BenchError> {

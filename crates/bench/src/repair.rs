@@ -2,6 +2,9 @@
 //!
 //! Both are rare, so they are mended with the slow means of the preparation: a fresh connection that blocks. Calls that
 //! failed meanwhile stay counted as errors.
+//!
+//! Where another server is to take over, connections are opened again there: not before it takes calls, as what a
+//! replica answers to them says nothing.
 
 use crate::connection::{Connection, Counter};
 use crate::dialog::Dialog;
@@ -11,6 +14,7 @@ use crate::patience::STALL_LIMIT;
 use crate::ring::Ring;
 use crate::scan::Tally;
 use crate::target::Target;
+use crate::verify::{Origin, Transfer};
 use mio::Poll;
 use std::time::{Duration, Instant};
 
@@ -21,6 +25,9 @@ const RETRY: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(crate) struct Repair {
     target: Target,
+    /// Who is called instead of the target where a connection to it was lost.
+    failover: Option<Target>,
+    transfer: Transfer,
     /// The script to load again where the server has forgotten it.
     script: Option<String>,
     /// Whether connections that were lost are opened again.
@@ -36,8 +43,31 @@ pub(crate) struct Repair {
 
 impl Repair {
     /// For the connections of one thread.
-    pub(crate) fn new(target: Target, script: Option<String>, reconnects: bool) -> Repair {
-        Repair { target, script, reconnects, lost: Vec::new(), lost_since: None, next_attempt: None, scripts_seen: 0 }
+    pub(crate) fn new(target: Target, failover: Option<Target>, script: Option<String>, reconnects: bool) -> Repair {
+        Repair {
+            target,
+            failover,
+            transfer: Transfer::default(),
+            script,
+            reconnects,
+            lost: Vec::new(),
+            lost_since: None,
+            next_attempt: None,
+            scripts_seen: 0,
+        }
+    }
+
+    /// How connections were lost, in all phases.
+    pub(crate) fn transfer(&self) -> Transfer {
+        self.transfer
+    }
+
+    /// Where calls go on, and who that is.
+    fn present_target(&self) -> (&Target, Origin) {
+        match &self.failover {
+            Some(failover) if self.transfer.lost_at.is_some() => (failover, Origin::Second),
+            _ => (&self.target, Origin::First),
+        }
     }
 
     /// The tally begins at nothing again.
@@ -53,12 +83,13 @@ impl Repair {
         }
         self.scripts_seen = tally.missing_scripts;
         if let Some(script) = &self.script {
-            Dialog::open(&self.target)?.load_script(script)?;
+            Dialog::open(self.present_target().0)?.load_script(script)?;
         }
         Ok(true)
     }
 
-    /// A connection failed. Its batches are given up, and their number is answered; or the run ends with the error.
+    /// A connection failed. What it has been answered is read, the rest of its batches is given up, and the number of
+    /// both is answered; or the run ends with the error.
     /// `waiting` is since when a caller waits there who will try again.
     pub(crate) fn lose(
         &mut self,
@@ -73,12 +104,19 @@ impl Repair {
         if !self.reconnects || !is_mendable {
             return Err(error);
         }
-        let batches = connection.give_up(ring, &error.to_string(), counter)?;
+        let now = Instant::now();
+        self.transfer.lost(now);
+        let batches = connection.flights();
+        if batches > 0 {
+            // Where sending failed, replies may be there that nobody has read. That the end is behind them is known.
+            let _ = connection.receive(ring, counter, true);
+        }
+        connection.give_up(ring, &error.to_string(), counter)?;
         match self.lost.iter_mut().find(|(other, _)| *other == place) {
             Some((_, since)) => *since = since.or(waiting),
             None => self.lost.push((place, waiting)),
         }
-        self.lost_since.get_or_insert_with(Instant::now);
+        self.lost_since.get_or_insert(now);
         Ok(batches)
     }
 
@@ -123,10 +161,11 @@ impl Repair {
         }
         let Some((place, waiting)) = self.lost.last().copied() else { return Ok(None) };
         let Some(connection) = connections.get_mut(place) else { return Ok(None) };
-        match Dialog::open(&self.target) {
+        let (target, server) = self.present_target();
+        match open(target, server) {
             Ok(dialog) => {
                 let socket = dialog.into_socket();
-                let replaced = connection.replace(socket, poll.registry(), token(place));
+                let replaced = connection.replace(socket, server, poll.registry(), token(place));
                 replaced.map_err(BenchError::system("a connection cannot be watched"))?;
                 self.lost.pop();
                 self.next_attempt = None;
@@ -144,4 +183,13 @@ impl Repair {
             }
         }
     }
+}
+
+/// A connection to who takes calls; a server that is to take over says so itself.
+fn open(target: &Target, server: Origin) -> Result<Dialog, BenchError> {
+    let mut dialog = Dialog::open(target)?;
+    if server == Origin::Second {
+        dialog.refuse_replica()?;
+    }
+    Ok(dialog)
 }

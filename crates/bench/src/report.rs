@@ -22,13 +22,16 @@ use crate::interrupt;
 use crate::intervals::Interval;
 use crate::process::{CpuUse, Sighting};
 use crate::punctual::ScheduleReport;
-use crate::verify::Verdict;
+use crate::verify::{Failover, Verdict};
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
 use std::time::Duration;
 
 /// A client that was on its CPU for a larger part of the run may have been what limited it.
 const CLIENT_BUSY_PERCENT_MAX: f64 = 90.0;
+
+/// With these errors a server says that it does not take calls now. What it charged before it said so is not known.
+const OUTAGE_CODES: [&str; 3] = ["READONLY", "LOADING", "NOREPLICAS"];
 
 /// What was asked for, repeated in the report.
 #[derive(Debug, Clone, Serialize)]
@@ -110,6 +113,11 @@ pub(crate) struct Report {
     pub(crate) interrupted: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     verify: Option<Verdict>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failover: Option<Failover>,
+    /// Errors that a server which goes, and one which is not ready yet, are bound to cause.
+    #[serde(skip)]
+    errors_of_outage: u64,
     #[serde(flatten)]
     full: Option<Full>,
 }
@@ -219,6 +227,8 @@ impl Report {
             longest_silence_seconds: phase.longest_silence.map(|silence| round(silence.as_secs_f64(), 6)),
             interrupted: interrupt::signal().is_some(),
             verify: None,
+            failover: None,
+            errors_of_outage: phase.tally.lost.saturating_add(phase.tally.error_texts.of_codes(&OUTAGE_CODES)),
             full: None,
         }
     }
@@ -272,15 +282,19 @@ impl Report {
         }
     }
 
-    /// Adds what checking every reply found.
-    pub(crate) fn with_verdict(self, verify: Option<Verdict>) -> Report {
-        Report { verify, ..self }
+    /// Adds what checking every reply found, and what a failover cost.
+    pub(crate) fn with_verdict(self, verify: Option<Verdict>, failover: Option<Failover>) -> Report {
+        Report { verify, failover, ..self }
     }
 
     /// Whether every call was answered as it should be.
     pub(crate) fn is_clean(&self) -> bool {
         let is_verified = self.verify.as_ref().is_none_or(|verdict| verdict.violations == 0 && verdict.limits_checked);
-        self.errors == 0 && self.unexpected_replies == 0 && is_verified
+        let (errors, went_on) = match &self.failover {
+            Some(failover) => (self.errors.saturating_sub(self.errors_of_outage), failover.went_on()),
+            None => (self.errors, true),
+        };
+        errors == 0 && went_on && self.unexpected_replies == 0 && is_verified
     }
 
     /// One JSON object on one line: the fields, and the warnings.

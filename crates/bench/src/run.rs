@@ -15,9 +15,10 @@ use crate::repair::Repair;
 use crate::report::{Report, ServerUse, Setting};
 use crate::ring::{Rendered, Ring, Wording};
 use crate::scan::Denial;
+use crate::scrape::Scraper;
 use crate::sequence::distinct;
 use crate::template::Template;
-use crate::verify::{Capture, ClockReading, RECORDS_MAX, Recorder, TRIAL, Verdict, Watch};
+use crate::verify::{Capture, ClockReading, Failover, RECORDS_MAX, Recorder, Scrape, TRIAL, Verdict, Watch};
 use crate::workload::{Chosen, Dialect, Terms};
 use mio::Poll;
 use std::sync::Arc;
@@ -44,6 +45,7 @@ pub(crate) fn run(plan: &Plan, live: Option<&Live>) -> Result<Report, BenchError
     let clock = speech.try_clock(first, epoch)?;
     let placement = Placement::find(plan, &mut dialogs)?;
     let mut crew = speech.gather(plan, &placement, dialogs, epoch)?;
+    let scraper = plan.failover.as_ref().map(|_| Scraper::start(&plan.target, epoch)).transpose()?;
 
     let sequence = if plan.only_touches() { Vec::new() } else { plan.draw.sequence() };
     let wording = &speech.wording;
@@ -73,8 +75,9 @@ pub(crate) fn run(plan: &Plan, live: Option<&Live>) -> Result<Report, BenchError
     let (phase, client_cpu, server) = measure(plan, &mut crew, &mut rings, server, live)?;
     let server = server.map(|server| ServerUse { growth, ..server });
     let keys_measured = rendered.iter().map(|ring| distinct(ring.keys()).len()).sum();
-    let verdict = speech.verdict(plan, clock, crew, epoch);
-    Ok(Report::new(speech.setting(plan, keys_measured), &phase, client_cpu, server).with_verdict(verdict))
+    let scrape = scraper.and_then(Scraper::finish);
+    let (verdict, failover) = speech.verdict(plan, clock, crew, scrape, epoch);
+    Ok(Report::new(speech.setting(plan, keys_measured), &phase, client_cpu, server).with_verdict(verdict, failover))
 }
 
 /// How the server is spoken to, and what its replies are held against.
@@ -122,6 +125,7 @@ impl Speech {
                 first_denied: plan.draw.keys,
                 names: plan.names.clone(),
                 overshoot,
+                fails_over: plan.failover.is_some(),
                 // Its remaining and reset follow rules of its own.
                 checks_fields: chosen.dialect != Dialect::Throttlecrab,
             });
@@ -189,20 +193,37 @@ impl Speech {
                 connections.push(connection.map_err(BenchError::system("a connection cannot be watched"))?);
             }
             let recorder = self.watch.as_ref().map(|watch| Recorder::new(watch, epoch, most));
-            let repair = Repair::new(plan.target.clone(), self.script.clone(), plan.reconnect);
+            let (target, failover) = (plan.target.clone(), plan.failover.clone());
+            let repair = Repair::new(target, failover, self.script.clone(), plan.reconnect);
             drivers.push(Driver::new(poll, connections, plan.pipeline, Counter::new(recorder)?, repair));
         }
         let cpus = if plan.cpus.len() > 1 { plan.cpus.clone() } else { Vec::new() };
         Ok(Crew::new(drivers, cpus))
     }
 
-    /// Holds every reply of the run against its limit.
-    fn verdict(&self, plan: &Plan, before: Option<ClockReading>, crew: Crew, epoch: Instant) -> Option<Verdict> {
-        let watch = self.watch.as_ref()?;
+    /// Holds every reply of the run against its limit, and counts what a failover cost, if one was foreseen.
+    fn verdict(
+        &self,
+        plan: &Plan,
+        before: Option<ClockReading>,
+        crew: Crew,
+        scrape: Option<Scrape>,
+        epoch: Instant,
+    ) -> (Option<Verdict>, Option<Failover>) {
+        let Some(watch) = self.watch.as_ref() else { return (None, None) };
+        let transfer = crew.transfer();
         let recorders = crew.recorders();
-        // A server that is gone by now has still answered what was checked.
-        let asked = Dialog::open(&plan.target).and_then(|mut dialog| self.read_clock(&mut dialog, epoch));
-        Some(watch.judge(recorders, before, asked.ok().flatten()))
+        // The server that answered last has the clock that the last windows were aligned to. One that is gone by now
+        // has still answered what was checked.
+        let last = plan.failover.as_ref().filter(|_| transfer.lost_at.is_some()).unwrap_or(&plan.target);
+        let asked = Dialog::open(last).and_then(|mut dialog| self.read_clock(&mut dialog, epoch));
+        let failover = plan
+            .failover
+            .as_ref()
+            .map(|target| Failover::count(target.to_string(), &recorders, watch.rules(), transfer, scrape, epoch));
+        let verdict = watch.judge(recorders, before, asked.ok().flatten());
+        let failover = failover.map(|failover| failover.with_verdict(&verdict));
+        (Some(verdict), failover)
     }
 
     fn setting(&self, plan: &Plan, keys_measured: usize) -> Setting {

@@ -32,6 +32,8 @@ pub(crate) struct Tally {
     pub(crate) error_texts: ErrorTexts,
     /// Errors that say that the server does not have the script.
     pub(crate) missing_scripts: u64,
+    /// Calls that will never be answered; they are among the replies and errors.
+    pub(crate) lost: u64,
 }
 
 impl Tally {
@@ -43,6 +45,7 @@ impl Tally {
         self.telling = self.telling.saturating_add(other.telling);
         self.unexpected = self.unexpected.saturating_add(other.unexpected);
         self.missing_scripts = self.missing_scripts.saturating_add(other.missing_scripts);
+        self.lost = self.lost.saturating_add(other.lost);
         self.first_error = self.first_error.take().or(other.first_error);
         self.error_texts.merge(&other.error_texts);
     }
@@ -51,6 +54,7 @@ impl Tally {
     pub(crate) fn add_lost(&mut self, calls: u64, text: &str) {
         self.replies = self.replies.saturating_add(calls);
         self.errors = self.errors.saturating_add(calls);
+        self.lost = self.lost.saturating_add(calls);
         self.first_error.get_or_insert_with(|| text.to_owned());
         self.error_texts.add(text, calls);
     }

@@ -39,17 +39,17 @@ pub(crate) enum Socket {
 
 impl Target {
     /// Reads `redis://[[user]:password@]host[:port]`, `host[:port]` or `unix:/path`. An IPv6 address is written in
-    /// brackets; `%40` and the like are decoded in user and password.
-    pub(crate) fn parse(text: &str) -> Result<Target, BenchError> {
+    /// brackets; `%40` and the like are decoded in user and password. `flag` is what messages call it by.
+    pub(crate) fn parse(flag: &str, text: &str) -> Result<Target, BenchError> {
         if let Some(path) = text.strip_prefix("unix:") {
             let path = path.strip_prefix("//").unwrap_or(path);
             if path.is_empty() {
-                return Err(unreadable(text));
+                return Err(unreadable(flag, text));
             }
             return Ok(Target { place: Place::Unix { path: PathBuf::from(path) }, user: None, password: None });
         }
         if let Some(scheme) = TLS_SCHEMES.into_iter().find(|scheme| text.starts_with(scheme)) {
-            return Err(BenchError::Arguments(format!("--target {scheme}…: TLS is not supported, use redis://")));
+            return Err(BenchError::Arguments(format!("{flag} {scheme}…: TLS is not supported, use redis://")));
         }
         let rest = text.strip_prefix("redis://").unwrap_or(text);
         let rest = rest.strip_suffix('/').unwrap_or(rest);
@@ -67,10 +67,10 @@ impl Target {
         if let Some((_, database)) = address.split_once('/')
             && database.bytes().all(|byte| byte.is_ascii_digit())
         {
-            let text = format!("--target …/{database}: databases are not supported, leave /{database} out");
+            let text = format!("{flag} …/{database}: databases are not supported, leave /{database} out");
             return Err(BenchError::Arguments(text));
         }
-        let (host, port) = split_address(address).ok_or_else(|| unreadable(text))?;
+        let (host, port) = split_address(address).ok_or_else(|| unreadable(flag, text))?;
         Ok(Target {
             place: Place::Tcp { host, port },
             user: user.map(decode_percent).transpose()?,
@@ -199,10 +199,10 @@ fn decode_percent(text: &str) -> Result<String, BenchError> {
 }
 
 /// The credentials in a wrong target are not repeated.
-fn unreadable(text: &str) -> BenchError {
+fn unreadable(flag: &str, text: &str) -> BenchError {
     let shown = text.rsplit_once('@').map_or(text, |(_, address)| address);
     BenchError::Arguments(format!(
-        "--target {shown:?} is not understood: use redis://[[user]:password@]host:port, host:port or unix:/path"
+        "{flag} {shown:?} is not understood: use redis://[[user]:password@]host:port, host:port or unix:/path"
     ))
 }
 
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, shown: &str, user: Option<&str>, password: Option<&str>) {
-        let target = Target::parse(text).unwrap();
+        let target = Target::parse("--target", text).unwrap();
         assert_eq!(target.to_string(), shown, "{text}");
         assert_eq!(target.user.as_deref(), user, "{text}");
         assert_eq!(target.password.as_deref(), password, "{text}");
@@ -246,7 +246,7 @@ mod tests {
             "redis://:%+1@h",
         ];
         for text in wrong {
-            assert!(Target::parse(text).is_err(), "{text}");
+            assert!(Target::parse("--target", text).is_err(), "{text}");
         }
         let explained = [
             ("redis://:hidden@h:x", "is not understood"),
@@ -255,7 +255,7 @@ mod tests {
             ("redis://:hidden@h/0", "databases are not supported"),
         ];
         for (text, expected) in explained {
-            let message = Target::parse(text).unwrap_err().to_string();
+            let message = Target::parse("--target", text).unwrap_err().to_string();
             assert!(message.contains(expected) && !message.contains("hidden"), "{message}");
         }
     }

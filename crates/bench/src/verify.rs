@@ -19,11 +19,13 @@
 //! moments at which that is true, and where there is none the reply contradicts itself.
 //!
 //! A call that failed may have been charged or not: it counts for neither side. So nothing here breaks where slots move
-//! or a replica takes over; what a failover may cost is allowed for by `--verify-overshoot`.
+//! or a replica takes over; what a failover may cost is allowed for by `--overshoot-max`, and with `--failover` it is
+//! counted over both servers.
 
 mod aligned;
 mod bucket;
 mod clock;
+mod failover;
 mod findings;
 mod judge;
 mod log;
@@ -34,8 +36,9 @@ mod times;
 mod tests;
 
 pub(crate) use clock::{ClockReading, TRIAL};
+pub(crate) use failover::{Failover, Scrape, Transfer};
 pub(crate) use findings::Verdict;
-pub(crate) use record::{Capture, RECORDS_MAX, Recorder};
+pub(crate) use record::{Capture, Origin, RECORDS_MAX, Recorder};
 
 use crate::keys::KeyNames;
 use crate::workload::Form;
@@ -44,6 +47,9 @@ use tollgate_limits::Policy;
 
 /// Limits of one call at most.
 pub(crate) const RULES_MAX: usize = 2;
+
+/// An allowed overshoot that nothing can pass.
+pub(crate) const ANY_OVERSHOOT: u64 = u64::MAX;
 
 /// What is held against what.
 #[derive(Debug, Clone)]
@@ -56,8 +62,10 @@ pub(crate) struct Watch {
     pub(crate) first_denied: u32,
     /// How keys are called in messages.
     pub(crate) names: KeyNames,
-    /// Admissions beyond the limits that are allowed, over all keys.
+    /// Admissions beyond the limits that are allowed, over all keys; [`ANY_OVERSHOOT`] of any number.
     pub(crate) overshoot: u64,
+    /// Whether another server may have taken over, whose clock is another.
+    pub(crate) fails_over: bool,
     /// Whether remaining, retry and reset are checked too, not only who was admitted.
     pub(crate) checks_fields: bool,
 }

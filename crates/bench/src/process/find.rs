@@ -256,7 +256,7 @@ mod tests {
         let _unix = UnixListener::bind(&path).unwrap();
         let targets = [tcp.local_addr().unwrap().to_string(), format!("unix:{}", path.display())];
         for text in targets {
-            let target = Target::parse(&text).unwrap();
+            let target = Target::parse("--target", &text).unwrap();
             assert_eq!(find(&target), Ok(std::process::id()), "{text}");
             let own = std::process::id();
             for (given, expected) in [(own, None), (1, Some(own))] {
@@ -278,7 +278,7 @@ mod tests {
             ("unix:/nowhere/at.all", "may not be looked at"),
         ];
         for (text, expected) in cases {
-            let reason = find(&Target::parse(text).unwrap()).unwrap_err();
+            let reason = find(&Target::parse("--target", text).unwrap()).unwrap_err();
             assert!(reason.contains(expected), "{text}: {reason}");
         }
         assert!(usable(std::process::id(), 0).is_ok());

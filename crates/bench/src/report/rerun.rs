@@ -4,7 +4,7 @@
 const HIDDEN: &str = "CREDENTIALS@";
 
 /// Flags whose value is a target.
-const TARGETS: [&str; 2] = ["--target", "--compare"];
+const TARGETS: [&str; 3] = ["--target", "--compare", "--failover"];
 
 /// The words of a command as a shell would read them, with the credentials of every target taken out.
 pub(crate) fn command_line(words: impl IntoIterator<Item = String>) -> String {

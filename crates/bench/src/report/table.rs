@@ -3,7 +3,7 @@
 use super::{Report, float};
 use crate::format;
 use crate::punctual::ScheduleReport;
-use crate::verify::Verdict;
+use crate::verify::{Failover, Verdict};
 use std::fmt::Write;
 
 /// Settings with a row of their own.
@@ -113,6 +113,7 @@ impl Report {
         rows.push(("client busy", format!("{:.0} %", self.client_busy_percent)));
         rows.extend(self.schedule.iter().flat_map(ScheduleReport::rows));
         rows.extend(self.verify.iter().flat_map(Verdict::rows));
+        rows.extend(self.failover.iter().flat_map(Failover::rows));
         rows
     }
 

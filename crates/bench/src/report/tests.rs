@@ -275,7 +275,7 @@ fn limits_that_could_not_be_checked_are_not_taken_for_kept() {
     let mut report = sample(None);
     (report.errors, report.unexpected_replies) = (0, 0);
     for (doubt, is_clean) in [(None, true), (Some("the clock was moved"), false)] {
-        let report = report.clone().with_verdict(Some(verdict(doubt)));
+        let report = report.clone().with_verdict(Some(verdict(doubt)), None);
         assert_eq!(report.is_clean(), is_clean);
         let table = report.to_table();
         assert!(table.contains("server's clock           known to within 85.0 µs"), "{table}");

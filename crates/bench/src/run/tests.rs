@@ -14,6 +14,7 @@ use std::thread;
 
 const FIVE_INTEGERS: &str = "*5\r\n:1\r\n:100\r\n:99\r\n:0\r\n:60000\r\n";
 
+mod failover;
 mod faulty;
 mod outages;
 mod workloads;

@@ -1,5 +1,6 @@
 //! What the checks found: counts, and the first reply that broke the limit, in words.
 
+use super::ANY_OVERSHOOT;
 use crate::format;
 use serde::Serialize;
 
@@ -31,8 +32,8 @@ pub(crate) struct Verdict {
     pub(crate) dishonest_denials: u64,
     /// Replies whose remaining, retry or reset cannot be, or of a form that the command does not have.
     pub(crate) inconsistent_replies: u64,
-    /// What `--verify-overshoot` allows.
-    pub(crate) overshoot_allowed: u64,
+    /// What `--overshoot-max` allows; none if that is any number.
+    pub(crate) overshoot_allowed: Option<u64>,
     /// The earliest of the violations, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) first_violation: Option<String>,
@@ -57,7 +58,7 @@ impl Verdict {
         }
         let mut rows = vec![("verified", checked), ("violations", violations.to_string())];
         if self.over_admitted > 0 {
-            let allowed = self.overshoot_allowed;
+            let allowed = self.overshoot_allowed.map_or("any number".to_owned(), |most| most.to_string());
             rows.push(("admitted beyond a limit", format!("{} ({allowed} allowed)", self.over_admitted)));
         }
         if self.dishonest_denials > 0 {
@@ -110,7 +111,7 @@ impl Findings {
             over_admitted: self.over_admitted,
             dishonest_denials: self.dishonest_denials,
             inconsistent_replies: self.inconsistent,
-            overshoot_allowed: overshoot,
+            overshoot_allowed: (overshoot != ANY_OVERSHOOT).then_some(overshoot),
             first_violation: first.map(|(_, words)| words),
             ..Verdict::default()
         }

@@ -24,6 +24,18 @@ const INTEGERS_MAX: usize = 2 + 5 * RULES_MAX;
 /// The two highest bits of a record's key say what became of the call.
 const OUTCOME_SHIFT: u32 = 30;
 
+/// The bit below them says which server answered.
+const SECOND_SERVER: u32 = 1 << 29;
+
+/// Which server a connection leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The target.
+    First,
+    /// The one that took over.
+    Second,
+}
+
 /// What became of a call at one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -75,7 +87,17 @@ pub(crate) struct Record {
 impl Record {
     /// Which limit this is about: its key times the limits of a call, and its place among them.
     pub(crate) fn limit_number(&self) -> u32 {
-        self.limit_and_outcome & ((1 << OUTCOME_SHIFT) - 1)
+        self.limit_and_outcome & (SECOND_SERVER - 1)
+    }
+
+    /// Who answered; a call without an answer is of the first server.
+    pub(crate) fn server(&self) -> Origin {
+        if self.limit_and_outcome & SECOND_SERVER == 0 { Origin::First } else { Origin::Second }
+    }
+
+    /// When the reply had been read, in microseconds of the run, rounded up; none of a call without a reply.
+    pub(crate) fn answered_micros(&self) -> Option<u64> {
+        (self.width_micros != FOREVER).then(|| self.sent_micros.saturating_add(u64::from(self.width_micros)))
     }
 
     /// What became of the call.
@@ -225,13 +247,14 @@ impl Recorder {
         Recorder { records: Vec::new(), faults: 0, first_fault: None, most, epoch, rules, first_denied, limits }
     }
 
-    /// A call of `key` that was sent at `sent` has been answered by `now`.
+    /// A call of `key` that was sent at `sent` has been answered by `now`, by `server`.
     pub(crate) fn answered(
         &mut self,
         key: u32,
         sent: Instant,
         now: Instant,
         answer: &Answer,
+        server: Origin,
     ) -> Result<(), BenchError> {
         let family = usize::from(key >= self.first_denied);
         let limits = self.limits.get(family).copied().unwrap_or_default();
@@ -243,7 +266,7 @@ impl Recorder {
             if stated.outcome != Outcome::Unknown && stated.limit != limit {
                 fault = fault.or(Some("the limit that is stated is not the one that was asked for"));
             }
-            self.push(key, place, sent_micros, width, stated)?;
+            self.push(key, place, (sent_micros, width), stated, server)?;
         }
         if let Some(fault) = fault {
             self.faults = self.faults.saturating_add(1);
@@ -256,12 +279,19 @@ impl Recorder {
     pub(crate) fn lost(&mut self, key: u32, sent: Instant) -> Result<(), BenchError> {
         let sent_micros = self.micros(sent);
         for place in 0..self.rules {
-            self.push(key, place, sent_micros, u64::from(FOREVER), &UNKNOWN)?;
+            self.push(key, place, (sent_micros, u64::from(FOREVER)), &UNKNOWN, Origin::First)?;
         }
         Ok(())
     }
 
-    fn push(&mut self, key: u32, place: usize, sent: u64, width: u64, stated: &Stated) -> Result<(), BenchError> {
+    fn push(
+        &mut self,
+        key: u32,
+        place: usize,
+        (sent, width): (u64, u64),
+        stated: &Stated,
+        server: Origin,
+    ) -> Result<(), BenchError> {
         if self.records.len() >= self.most {
             return Err(BenchError::TooManyToVerify { most: RECORDS_MAX });
         }
@@ -272,14 +302,15 @@ impl Recorder {
             Outcome::Passed => 2,
             Outcome::Unknown => 3,
         };
-        // Below 2^30: a verified run has at most ten million keys in each family.
+        // Below 2^29: a verified run has at most ten million keys in each family.
         let limit_number = key
             .saturating_mul(small(self.rules.try_into().unwrap_or(1)))
             .saturating_add(small(place.try_into().unwrap_or(0)));
+        let of_server = if server == Origin::Second { SECOND_SERVER } else { 0 };
         self.records.push(Record {
             sent_micros: sent,
             reset: stated.reset,
-            limit_and_outcome: limit_number | outcome << OUTCOME_SHIFT,
+            limit_and_outcome: limit_number | of_server | outcome << OUTCOME_SHIFT,
             width_micros: small(width),
             remaining: small(stated.remaining),
             retry: stated.retry,
@@ -287,6 +318,7 @@ impl Recorder {
         Ok(())
     }
 
+    /// A moment in microseconds of the run.
     fn micros(&self, at: Instant) -> u64 {
         u64::try_from(at.saturating_duration_since(self.epoch).as_micros()).unwrap_or(u64::MAX)
     }

@@ -4,7 +4,7 @@
 //! as the real one. What the checks see is what a run records.
 
 use super::clock::ClockOffset;
-use super::record::Outcome;
+use super::record::{Origin, Outcome};
 use super::{Capture, Recorder, Verdict, Watch, judge};
 use crate::keys::KeyNames;
 use crate::random::Random;
@@ -178,6 +178,7 @@ fn verdict(plant: Plant, form: Form, policies: &[Policy], traffic: Traffic, over
         first_denied: traffic.keys,
         names: KeyNames::new("k", 12, traffic.keys, false).unwrap(),
         overshoot,
+        fails_over: false,
         checks_fields: true,
     };
     let epoch = Instant::now();
@@ -206,7 +207,7 @@ fn verdict(plant: Plant, form: Form, policies: &[Policy], traffic: Traffic, over
         integers(form, decisions).into_iter().for_each(|value| capture.integer(value));
         capture.end(flight.fails);
         let answer = capture.take().next().unwrap();
-        recorder.answered(flight.key, at(flight.sent), at(flight.ended), &answer).unwrap();
+        recorder.answered(flight.key, at(flight.sent), at(flight.ended), &answer, Origin::First).unwrap();
     }
     let base = BASE_MICROS as i64;
     judge(&watch, vec![recorder], ClockOffset { low: base - 20, high: base + 15 })
@@ -313,6 +314,7 @@ fn a_record_keeps_its_outcome_and_its_limit() {
         first_denied: 10,
         names: KeyNames::new("", 4, 10, true).unwrap(),
         overshoot: 0,
+        fails_over: false,
         checks_fields: true,
     };
     let epoch = Instant::now();
@@ -321,9 +323,9 @@ fn a_record_keeps_its_outcome_and_its_limit() {
     [0, 1, 1, 5, 3, 0, 60, 0, 5, 0, 5, 60].into_iter().for_each(|value| capture.integer(value));
     capture.end(false);
     let answer = capture.take().next().unwrap();
-    recorder.answered(19, epoch, epoch, &answer).unwrap();
+    recorder.answered(19, epoch, epoch, &answer, Origin::First).unwrap();
     let kept: Vec<_> = recorder.records.iter().map(|record| (record.limit_number(), record.outcome())).collect();
     assert_eq!(kept, [(38, Outcome::Passed), (39, Outcome::Denied)]);
-    let error = recorder.answered(19, epoch, epoch, &answer).unwrap_err().to_string();
+    let error = recorder.answered(19, epoch, epoch, &answer, Origin::First).unwrap_err().to_string();
     assert!(error.starts_with("--verify keeps 32 bytes"), "{error}");
 }

@@ -10,7 +10,7 @@ const WINDOW_MICROS: u64 = 100_000;
 /// Calls of each key in each window.
 type Counts = Arc<Mutex<HashMap<(String, u64), u64>>>;
 
-fn now_micros() -> u64 {
+pub(super) fn now_micros() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap()
 }
 
