@@ -64,6 +64,9 @@ macro_rules! counters {
             pub commands_rejected: Box<[Counter]>,
             /// Error replies by code, in the order of [`ERROR_CODES`].
             pub errors: [Counter; ERROR_CODES.len()],
+            /// Units that no failover forgets, of those admitted; all of them before there is a replica, and where
+            /// `failover_overshoot_noted` says what one forgets.
+            pub units_safe: Counter,
         }
 
         impl Counters {
@@ -79,6 +82,7 @@ macro_rules! counters {
                     commands_failed: each_command(),
                     commands_rejected: each_command(),
                     errors: Default::default(),
+                    units_safe: Counter(AtomicU64::new(u64::MAX)),
                 }
             }
 
@@ -164,10 +168,9 @@ counters! {
     units_beyond_calls: Counter,
     /// Units admitted up to the last CONFIG RESETSTAT.
     units_before_reset: Gauge,
-    /// Units that a failover may forget: admitted, and not known to every replica that is in step. None are counted
-    /// before there is a replica.
-    failover_overshoot: Gauge,
-    /// The most that each core's were since the start.
+    /// Units that a failover may forget, when each core last looked.
+    failover_overshoot_noted: Gauge,
+    /// The most units that a failover might have forgotten of each core since the start.
     failover_overshoot_peak: Gauge,
     /// Writes of anything but limits that were answered and are not known to every replica that is in step.
     failover_overshoot_writes: Gauge,
@@ -284,6 +287,18 @@ impl Counters {
         plain.iter().filter_map(|index| self.commands.get(*index)).map(Counter::get).fold(0, u64::wrapping_add)
     }
 
+    /// Units that a failover may forget: admitted, and not known to every replica that is in step. None are counted
+    /// before there is a replica.
+    ///
+    /// What a core noted is late by as long as it has not looked, in which it may have admitted much: whoever asks is to
+    /// be told at least what was admitted in answers that had left. So it is reckoned when it is asked for.
+    pub fn failover_overshoot(&self) -> u64 {
+        match self.units_safe.get() {
+            u64::MAX => self.failover_overshoot_noted.get(),
+            safe => self.units_admitted().saturating_sub(safe),
+        }
+    }
+
     /// Counts a look at a key, as Redis counts reads.
     #[inline]
     pub fn looked_up(&self, found: bool) {
@@ -340,6 +355,11 @@ impl Merged<'_> {
         self.0.iter().map(|core| core.commands_processed()).fold(0, u64::wrapping_add)
     }
 
+    /// Units that a failover may forget, of all cores.
+    pub fn failover_overshoot(&self) -> u64 {
+        self.0.iter().map(|core| core.failover_overshoot()).fold(0, u64::wrapping_add)
+    }
+
     /// The largest value of one counter over the cores.
     pub fn largest(&self, of: impl Fn(&Counters) -> &Counter) -> u64 {
         self.0.iter().map(|core| of(core).get()).max().unwrap_or(0)
@@ -364,6 +384,9 @@ impl Merged<'_> {
         let _ = writeln!(text, "# HELP tollgate_commands_processed_total Commands run, on the core that ran them.");
         let _ = writeln!(text, "# TYPE tollgate_commands_processed_total counter");
         let _ = writeln!(text, "tollgate_commands_processed_total {}", self.commands_processed());
+        let _ = writeln!(text, "# HELP tollgate_failover_overshoot Units that a failover may forget now.");
+        let _ = writeln!(text, "# TYPE tollgate_failover_overshoot gauge");
+        let _ = writeln!(text, "tollgate_failover_overshoot {}", self.failover_overshoot());
         let _ = writeln!(text, "# HELP tollgate_decisions_total Decisions by algorithm and outcome.");
         let _ = writeln!(text, "# TYPE tollgate_decisions_total counter");
         for (index, algorithm) in ALGORITHMS.iter().enumerate() {

@@ -305,8 +305,12 @@ fn look(worker: &Worker) {
 pub fn note(worker: &Worker) {
     let (outflow, core) = (worker.flows.outflow.borrow(), worker.core.borrow());
     let Some(outflow) = &*outflow else { return };
-    let now = worker.gate.bounded.borrow().overshoot(core.counters.units_admitted(), &outflow.in_step);
-    core.counters.failover_overshoot.set(now);
+    let (bounded, units) = (worker.gate.bounded.borrow(), core.counters.units_admitted());
+    let now = bounded.overshoot(units, &outflow.in_step);
+    core.counters.failover_overshoot_noted.set(now);
+    // Where answers are kept back, not all that was admitted has left.
+    let safe = if bounded.bound().is_some() { u64::MAX } else { units.saturating_sub(now) };
+    core.counters.units_safe.set(safe);
     let peak = &core.counters.failover_overshoot_peak;
     peak.set(peak.get().max(now));
     let writes = core.counters.plain_writes().saturating_sub(outflow.in_step.safe().writes);
