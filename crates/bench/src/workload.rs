@@ -256,7 +256,7 @@ pub(crate) struct Terms {
     pub(crate) window: Window,
 }
 
-/// Window of a limit that stays spent for any run; aligned windows of this length next begin in 2039.
+/// Window of a limit that stays spent for any run; aligned windows of this length next begin in 2029.
 const SPENT_WINDOW: Window = checked(tollgate_limits::WINDOW_MICROS_MAX);
 /// A bucket of one that is empty for a year: the slowest refill that there is.
 const SPENT_BUCKET_WINDOW: Window = checked(365 * 86_400 * 1_000_000);
