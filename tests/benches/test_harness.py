@@ -141,7 +141,7 @@ def test_capacity_is_reckoned_from_medians(script):
     ]
 
 
-SCRIPTS = ["all", "capacity", "cores", "decide", "instructions", "latency", "memory", "monitor", "peers", "top"]
+SCRIPTS = ["all", "capacity", "cores", "decide", "failover", "instructions", "latency", "memory", "monitor", "peers", "top"]
 
 
 def called(name: str, *flags: str):
@@ -170,7 +170,7 @@ def test_one_round_is_no_rounds():
 
 def test_the_number_of_rounds_is_handed_to_scripts_that_have_some(script):
     everything = script("all")
-    assert set(everything.SCRIPTS) | {"all"} == set(SCRIPTS)
+    assert set(everything.SCRIPTS) | {"all", "failover"} == set(SCRIPTS)
     handed = {name for name in everything.SCRIPTS if everything.rounds_of(name, 3)}
     assert handed == {"peers", "cores", "latency", "monitor"}
     assert all("--rounds N" in called(name, "--help").stdout for name in handed)
@@ -237,3 +237,26 @@ def test_a_kept_row_of_monitor_holds_what_was_added_to_it(script, monkeypatch):
     rows = monitor.measure(run, 1, "1s")
     assert len(kept) == len(rows) == len(monitor.WAYS) * len(monitor.PIPELINES)
     assert all((row["rss_bytes"], row["lost_lines"], row["monitor_bytes"]) == (7, 3, 11) for row in kept)
+
+
+def failed_over(bound, **figures):
+    """A run of benches/failover in which all went well, but for these figures."""
+    failover = {"units_above_limits": 0, "overshoot_scraped": 5, "units_since_scrape": 7, "lost_at_seconds": 1.0,
+                "answered_at_seconds": 1.5, "keys_denied_by_second": 3, "calls_lost": 2, **figures}
+    return {"bound": bound, "keys": 3, "exit_code": 0, "calls_per_second": 9, "verify": {"limits_checked": True},
+            "failover": failover}
+
+
+def test_a_failover_is_held_against_its_bound(script):
+    failover = script("failover")
+    assert failover.bounds_of("0,1000,none") == [0, 1_000, None]
+    with pytest.raises(harness.Failure, match="'x' is neither"):
+        failover.bounds_of("0,x")
+    for bound, most in [(0, 0), (1_000, 1_000), (None, 12)]:
+        assert not list(failover.faults(failed_over(bound, units_above_limits=most)))
+        [fault] = failover.faults(failed_over(bound, units_above_limits=most + 1))
+        assert fault == f"{most + 1:,} units above the limits, {most:,} allowed"
+    assert failover.allowed(failed_over(None, overshoot_scraped=None, units_since_scrape=None)) == 0
+    wrong = [{"answered_at_seconds": None}, {"keys_denied_by_second": 2}]
+    assert [len(list(failover.faults(failed_over(0, **figures)))) for figures in wrong] == [1, 1]
+    assert failover.line(None, [failed_over(None, units_above_limits=6)])[:5] == ["none", 1, "6", "6", "0.50"]
