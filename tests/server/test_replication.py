@@ -132,6 +132,20 @@ def test_what_both_sides_say(start):
     assert eventually(lambda: told(primary)["connected_slaves"] == "0")
 
 
+@pytest.mark.parametrize("bound", ["0", "100"])
+def test_what_is_admitted_with_no_replica_left_is_counted_where_it_is_bounded_too(start, bound):
+    primary = start(2, "--failover-overshoot-max", bound)
+    replica = start(1, *of(primary))
+    assert eventually(lambda: is_up(replica))
+    with primary.connect() as wire:
+        call_many(wire, 50, "RL.SLIDE before:{} 5 3600")
+        assert eventually(lambda: told(primary)["failover_overshoot"] == "0")
+        replica.kill()
+        assert eventually(lambda: told(primary)["connected_slaves"] == "0")
+        call_many(wire, 300, "RL.SLIDE alone:{} 5 3600")
+        assert eventually(lambda: int(told(primary)["failover_overshoot"]) == 300)
+
+
 def test_what_a_failover_would_forget_is_counted(start, cores):
     """Units, not calls: of all algorithms, of parts, and whatever CONFIG RESETSTAT does."""
     primary = start(cores)

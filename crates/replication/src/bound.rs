@@ -103,7 +103,13 @@ impl<T> Gate<T> {
     /// Units that a failover may forget, with so many admitted in all: those in answers that have left of which not
     /// every replica in step knows; with no such replica, all since there was one.
     pub fn overshoot(&self, units: u64, in_step: &InStep) -> u64 {
-        let left = if self.bound.is_some() { self.left } else { units };
+        // Answers that nothing holds leave without being noted here.
+        let left = if self.keeps_back(in_step) { self.left } else { units };
         left.saturating_sub(in_step.safe().units)
+    }
+
+    /// Whether not all that was admitted need have left.
+    pub fn keeps_back(&self, in_step: &InStep) -> bool {
+        self.bound.is_some() && in_step.is_anybody_waited_for()
     }
 }

@@ -295,3 +295,21 @@ fn answers_that_are_given_up_never_leave() {
     assert_eq!(primary.gate.give_up(), Some(2));
     assert_eq!((primary.gate.give_up(), primary.gate.held(), primary.overshoot()), (None, 0, 0));
 }
+
+/// Whoever goes on alone lets answers out without a look, and counts them all the same.
+#[test]
+fn with_nobody_left_all_that_is_admitted_counts() {
+    for bound in [None, Some(0), Some(10)] {
+        let (mut primary, links) = Primary::new(bound, 1);
+        let mark = primary.charge("a", 5);
+        let leaves = primary.answer(mark, 1);
+        primary.flush();
+        primary.acknowledge(links[0]);
+        assert_eq!((primary.released().is_empty(), primary.overshoot()), (leaves, 0), "{bound:?}");
+        primary.outflow.leave(&mut primary.store, links[0], primary.now);
+        primary.wait(TIMEOUT);
+        assert!(primary.outflow.in_step.is_empty());
+        primary.charge("a", 7);
+        assert_eq!(primary.overshoot(), 7, "{bound:?}");
+    }
+}

@@ -308,8 +308,7 @@ pub fn note(worker: &Worker) {
     let (bounded, units) = (worker.gate.bounded.borrow(), core.counters.units_admitted());
     let now = bounded.overshoot(units, &outflow.in_step);
     core.counters.failover_overshoot_noted.set(now);
-    // Where answers are kept back, not all that was admitted has left.
-    let safe = if bounded.bound().is_some() { u64::MAX } else { units.saturating_sub(now) };
+    let safe = if bounded.keeps_back(&outflow.in_step) { u64::MAX } else { units.saturating_sub(now) };
     core.counters.units_safe.set(safe);
     let peak = &core.counters.failover_overshoot_peak;
     peak.set(peak.get().max(now));
