@@ -40,7 +40,7 @@ def killed_under(load, primary, calls: int) -> dict:
     return json.loads(out)
 
 
-@pytest.mark.parametrize("bound", ["none"])
+@pytest.mark.parametrize("bound", ["0", "1000", "none"])
 def test_a_failover_admits_no_more_than_is_stated(tmp_path, bound):
     """Two runs of the script that an operator has too; it fails where one passes its bound."""
     flags = ["--bounds", bound, "--runs", "2", "--limit", "100", "--rows", str(tmp_path), "--json"]

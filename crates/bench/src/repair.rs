@@ -193,3 +193,56 @@ fn open(target: &Target, server: Origin) -> Result<Dialog, BenchError> {
     }
     Ok(dialog)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::KeyNames;
+    use crate::ring::{Rendered, Wording};
+    use crate::scan::Denial;
+    use crate::template::Template;
+    use mio::Events;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::sync::Arc;
+
+    /// A ring of calls on one key.
+    fn ring() -> Ring {
+        let template = || Template::parse("RL.FIXED {key} 9 60", None, 1).unwrap();
+        let names = KeyNames::new("", 1, 1, false).unwrap();
+        let wording = Wording { names, admitted: template(), denied: template(), first_denied: 1 };
+        Ring::new(Arc::new(Rendered::new(&wording, &[0], 3)), 0)
+    }
+
+    /// Units that a caller was told are his count, also where he learns of the end by what he sends next.
+    #[test]
+    fn what_was_answered_before_the_end_is_read_though_sending_failed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = Target::parse("--target", &listener.local_addr().unwrap().to_string()).unwrap();
+        let mut poll = Poll::new().unwrap();
+        let socket = target.connect().unwrap();
+        let registry = poll.registry();
+        let mut connection = Connection::new(socket, 0, Denial::FirstIsZero, None, registry, token(0)).unwrap();
+        let (mut ring, mut counter) = (ring(), Counter::new(None).unwrap());
+        let now = Instant::now();
+        connection.begin(&mut ring, 3, now, now).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        // What it does not read makes it end by a reset, which sending sees first.
+        server.read_exact(&mut [0]).unwrap();
+        server.write_all(b"*1\r\n:1\r\n*1\r\n:0\r\n").unwrap();
+        drop(server);
+        let mut events = Events::with_capacity(8);
+        let is_over = (0..100).any(|_| {
+            poll.poll(&mut events, Some(Duration::from_millis(100))).unwrap();
+            events.iter().any(|event| event.is_error() || event.is_read_closed())
+        });
+        assert!(is_over);
+        let error = connection.begin(&mut ring, 3, now, now).unwrap_err();
+        let mut repair = Repair::new(target, None, None, true);
+        assert_eq!(repair.lose(0, &mut connection, &ring, &mut counter, error, None).unwrap(), 2);
+        let tally = &counter.tally;
+        assert_eq!((tally.replies, tally.denied, tally.lost, tally.errors), (6, 1, 4, 4));
+        let transfer = repair.transfer();
+        assert_eq!((transfer.connections_lost, transfer.lost_at.is_some()), (1, true));
+    }
+}
