@@ -290,8 +290,8 @@ impl Counters {
     /// Units that a failover may forget: admitted, and not known to every replica that is in step. None are counted
     /// before there is a replica.
     ///
-    /// What a core noted is late by as long as it has not looked, in which it may have admitted much: whoever asks is to
-    /// be told at least what was admitted in answers that had left. So it is reckoned when it is asked for.
+    /// What a core noted is late by as long as it has not looked, in which it may have admitted much: whoever asks is
+    /// to be told at least what was admitted in answers that had left. So it is reckoned when it is asked for.
     pub fn failover_overshoot(&self) -> u64 {
         match self.units_safe.get() {
             u64::MAX => self.failover_overshoot_noted.get(),
@@ -358,6 +358,12 @@ impl Merged<'_> {
     /// Units that a failover may forget, of all cores.
     pub fn failover_overshoot(&self) -> u64 {
         self.0.iter().map(|core| core.failover_overshoot()).fold(0, u64::wrapping_add)
+    }
+
+    /// The most that those of each core were, added up; never less than they are now.
+    pub fn failover_overshoot_peak(&self) -> u64 {
+        let peak = |core: &Counters| core.failover_overshoot_peak.get().max(core.failover_overshoot());
+        self.0.iter().map(|core| peak(core)).fold(0, u64::wrapping_add)
     }
 
     /// The largest value of one counter over the cores.

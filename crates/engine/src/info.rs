@@ -185,8 +185,9 @@ fn replication(text: &mut String, core: &Core, _call: &Call<'_>) {
             line(text, "master_link_down_reason", following.why_down);
         }
     }
-    line(text, "failover_overshoot", Merged(&core.all_counters).failover_overshoot());
-    line(text, "failover_overshoot_peak", total(core, |counters| &counters.failover_overshoot_peak));
+    let all = Merged(&core.all_counters);
+    line(text, "failover_overshoot", all.failover_overshoot());
+    line(text, "failover_overshoot_peak", all.failover_overshoot_peak());
     line(text, "failover_overshoot_writes", total(core, |counters| &counters.failover_overshoot_writes));
     let replicas = process.replicas();
     line(text, "replication_records", total(core, |counters| &counters.replication_records));
