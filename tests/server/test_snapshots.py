@@ -12,6 +12,8 @@ from server.process import free_port, run_once, tcp_flags
 from server.wire import eventually
 
 FILE = "tollgate.snapshot"
+# What else a server keeps in its directory.
+KNOWN = (FILE, FILE + ".tmp", "tollgate.lock", "tollgate.origin")
 # Calls that leave a key of each kind, and one that shows what it holds.
 KINDS = {
     "slide": ("RL.SLIDE k:slide 10 60 COST 3", "RL.SLIDE k:slide 10 60 PEEK"),
@@ -284,7 +286,7 @@ def test_killed_at_any_moment_of_a_save_the_one_before_is_there(start, tmp_path)
             wire.send("SHUTDOWN NOSAVE")
             wire.rest()
         assert again.process.wait(10) == 0
-    assert not [path for path in Path(tmp_path).iterdir() if path.name not in (FILE, FILE + ".tmp", "tollgate.lock")]
+    assert not [path for path in Path(tmp_path).iterdir() if path.name not in KNOWN]
 
 
 def test_who_reads_late_is_not_answered_what_the_last_snapshot_lacks(start, tmp_path):

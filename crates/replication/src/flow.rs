@@ -33,6 +33,8 @@ pub struct Hello {
     pub cores: u16,
     /// Which of the process's tellings it is: what was told in another cannot be gone on with.
     pub telling: u64,
+    /// The process whose state this one went on from, having had all of it.
+    pub continues: Option<[u8; RUN_ID_BYTES]>,
     /// Whether it goes on from what the replica said it has, so that only the slots that are named next are copied
     /// anew.
     pub resumes: bool,
@@ -46,6 +48,8 @@ impl Hello {
         body.put_u16_le(self.cores);
         body.put_u64_le(self.telling);
         body.put_u8(u8::from(self.resumes));
+        // No process has this one.
+        body.put_slice(&self.continues.unwrap_or([0; RUN_ID_BYTES]));
         body
     }
 }
@@ -236,7 +240,10 @@ fn told(kind: u8, body: &[u8]) -> Result<Told<'_>, Broken> {
             let cores = rest.try_get_u16_le().map_err(|_| Broken::Damaged)?;
             let telling = rest.try_get_u64_le().map_err(|_| Broken::Damaged)?;
             let resumes = rest.try_get_u8().map_err(|_| Broken::Damaged)? != 0;
-            Told::Hello(Hello { version, run_id, core, cores, telling, resumes })
+            let mut continues = [0; RUN_ID_BYTES];
+            rest.try_copy_to_slice(&mut continues).map_err(|_| Broken::Damaged)?;
+            let continues = (continues != [0; RUN_ID_BYTES]).then_some(continues);
+            Told::Hello(Hello { version, run_id, core, cores, telling, continues, resumes })
         }
         CHANGES => {
             let clears = rest.try_get_u8().map_err(|_| Broken::Damaged)? != 0;

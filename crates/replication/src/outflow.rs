@@ -17,7 +17,7 @@
 //! **Invariant:** a replica that was told all up to a flush, its copy included, holds what the core held then, but for
 //! what has expired.
 
-use crate::flow::{BEAT, CHANGES, COPIED, COPY, HELLO, Has, Hello, PART_BYTES_MAX, SLOTS_ANEW};
+use crate::flow::{BEAT, CHANGES, COPIED, COPY, HELLO, Has, Hello, PART_BYTES_MAX, RUN_ID_BYTES, SLOTS_ANEW};
 use crate::in_step::{Admitted, InStep, LinkId};
 use crate::part;
 use crate::record::{write, write_piece};
@@ -62,6 +62,11 @@ impl Outflow {
     pub fn new(hello: Hello, timeout: Micros) -> Outflow {
         let (links, told, in_step) = (BTreeMap::new(), SlotsTold::default(), InStep::new(timeout));
         Outflow { hello, links, next_link: 0, number: 0, told, in_step }
+    }
+
+    /// Says whose state this process has gone on from.
+    pub fn set_continues(&mut self, continues: Option<[u8; RUN_ID_BYTES]>) {
+        self.hello.continues = continues;
     }
 
     /// Whether nobody is told anything.

@@ -14,8 +14,15 @@ use tollgate_replication::in_step::{Admitted, LinkId};
 use tollgate_replication::outflow::{Moment, Outflow};
 use tollgate_store::{Store, Value};
 
-const HELLO: Hello =
-    Hello { version: VERSION, run_id: [b'a'; RUN_ID_BYTES], core: 0, cores: 1, telling: 0, resumes: false };
+const HELLO: Hello = Hello {
+    version: VERSION,
+    run_id: [b'a'; RUN_ID_BYTES],
+    core: 0,
+    cores: 1,
+    telling: 0,
+    continues: None,
+    resumes: false,
+};
 const TIMEOUT: Micros = 1_000_000;
 
 /// A core and its answers.

@@ -17,8 +17,15 @@ use tollgate_replication::outflow::{Moment, Outflow};
 use tollgate_replication::{VERSION, import, write_piece};
 use tollgate_store::{Content, Holding, SLOTS, Store, Value};
 
-const HELLO: Hello =
-    Hello { version: VERSION, run_id: [b'a'; RUN_ID_BYTES], core: 0, cores: 1, telling: 3, resumes: false };
+const HELLO: Hello = Hello {
+    version: VERSION,
+    run_id: [b'a'; RUN_ID_BYTES],
+    core: 0,
+    cores: 1,
+    telling: 3,
+    continues: None,
+    resumes: false,
+};
 /// After which a replica that does not acknowledge is out: longer than a test's time.
 const TIMEOUT: Micros = Micros::MAX / 2;
 

@@ -3,7 +3,7 @@
 use crate::clock::boot_micros;
 use crate::config::{self, Config};
 use crate::flows::Replicas;
-use crate::following::{Following, Primary};
+use crate::following::{By, Following, Primary};
 use crate::hub::SharedClock;
 use crate::saving::Saving;
 use rustix::param::page_size;
@@ -87,7 +87,9 @@ impl Process for Facts {
     }
 
     fn follow(&self, primary: Option<(String, u16)>) -> Result<(), String> {
-        self.following.follow(primary.map(|(host, port)| Primary { host, port })).map_err(|error| error.to_string())
+        self.following
+            .follow(primary.map(|(host, port)| Primary { host, port }), By::Operator)
+            .map_err(|error| error.to_string())
     }
 
     fn following(&self) -> Option<tollgate_engine::settings::Following> {

@@ -146,6 +146,7 @@ pub async fn serve(worker: Rc<Worker>, stream: TcpStream, follower: Follower, ha
             let timeout = u64::try_from(worker.hub.config.replica_timeout.as_micros()).unwrap_or(u64::MAX);
             Outflow::new(hello(&worker.hub, worker.index), timeout)
         });
+        outflow.set_continues(worker.hub.origin.continues());
         outflow.join(&mut core.store, has, worker.now(), &mut link.waiting.borrow_mut())
     };
     let (read, write) = stream.into_split();
@@ -214,7 +215,7 @@ fn hello(hub: &Hub, core: usize) -> Hello {
     run_id.iter_mut().zip(hub.settings.run_id.bytes()).for_each(|(place, byte)| *place = byte);
     let number = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
     let (core, cores) = (number(core), number(hub.mesh.cores()));
-    Hello { version: VERSION, run_id, core, cores, telling: 0, resumes: false }
+    Hello { version: VERSION, run_id, core, cores, telling: 0, continues: None, resumes: false }
 }
 
 async fn tell(link: &Link, mut write: OwnedWriteHalf) -> io::Result<()> {

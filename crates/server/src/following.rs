@@ -55,6 +55,15 @@ pub struct Primary {
     pub port: u16,
 }
 
+/// Who says whom to follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The settings that the process begins with: what it has kept is not given up for less.
+    Setting,
+    /// An operator, who says that what is held here is to be replaced.
+    Operator,
+}
+
 /// Something for a core to take over.
 #[derive(Debug)]
 pub struct Delivery {
@@ -122,7 +131,7 @@ impl Following {
     ///
     /// # Errors
     /// There can be no further thread.
-    pub fn follow(&self, primary: Option<Primary>) -> std::io::Result<()> {
+    pub fn follow(&self, primary: Option<Primary>, by: By) -> std::io::Result<()> {
         let Some(hub) = self.hub.get().and_then(Weak::upgrade) else { return Err(std::io::ErrorKind::NotFound.into()) };
         let mut state = self.state();
         if primary.is_some() && !state.is_started {
@@ -132,6 +141,11 @@ impl Following {
         }
         *state = State { primary: primary.clone(), is_started: state.is_started, ..State::default() };
         hub.settings.shared.set_replica(primary.is_some());
+        match (&primary, by) {
+            (None, _) => hub.origin.leads(),
+            (Some(_), By::Operator) => hub.origin.may_follow_any(),
+            (Some(_), By::Setting) => {}
+        }
         // Under the lock, so that the last word is the same everywhere.
         self.wanted.send_replace(primary);
         drop(state);
@@ -195,6 +209,9 @@ impl Following {
         state.copied += 1;
         if state.copied >= usize::from(cores) {
             state.state = FollowingState::Connected;
+            if let Some(hub) = self.hub.get().and_then(Weak::upgrade) {
+                hub.origin.is_whole();
+            }
             tracing::info!("all that the primary holds is here");
         }
     }
@@ -294,31 +311,23 @@ async fn follow(hub: &Arc<Hub>, primary: Option<Primary>) {
     }
 }
 
-/// What was told by the primary that is followed, over all its links.
+/// By core of the primary that is followed: up to where all it told was put.
 #[derive(Clone, Default)]
-struct Known(Arc<Mutex<Tellings>>);
-
-#[derive(Default)]
-struct Tellings {
-    /// The process that told.
-    run_id: Option<[u8; RUN_ID_BYTES]>,
-    /// By core of it: up to where all it told was put.
-    has: BTreeMap<u16, Has>,
-}
+struct Known(Arc<Mutex<BTreeMap<u16, Has>>>);
 
 impl Known {
-    fn tellings(&self) -> std::sync::MutexGuard<'_, Tellings> {
+    fn by_core(&self) -> std::sync::MutexGuard<'_, BTreeMap<u16, Has>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn has(&self, core: u16) -> Option<Has> {
-        self.tellings().has.get(&core).copied()
+        self.by_core().get(&core).copied()
     }
 
     fn put(&self, core: u16, has: Option<Has>) {
         match has {
-            Some(has) => self.tellings().has.insert(core, has),
-            None => self.tellings().has.remove(&core),
+            Some(has) => self.by_core().insert(core, has),
+            None => self.by_core().remove(&core),
         };
     }
 }
@@ -337,7 +346,7 @@ async fn follow_once(hub: &Arc<Hub>, primary: &Primary, known: &Known) -> String
     if !(1..=CORES_MAX).contains(&usize::from(hello.cores)) {
         return "it has more cores than any".to_owned();
     }
-    if known.tellings().run_id.is_some_and(|known| known != hello.run_id) {
+    if !hub.origin.accepts(&hello) {
         return "it is another process than the one that was followed, and may know less: say REPLICAOF again to have \
                 what is here replaced by what it holds"
             .to_owned();
@@ -351,7 +360,7 @@ async fn follow_once(hub: &Arc<Hub>, primary: &Primary, known: &Known) -> String
             Err(_) => return "it does not answer".to_owned(),
         }
     }
-    known.tellings().run_id = Some(hello.run_id);
+    hub.origin.takes_over(hello.run_id);
     hub.following.begins(hello.cores);
     let mut receiving = JoinSet::new();
     for link in links {
@@ -414,7 +423,8 @@ async fn open(hub: &Arc<Hub>, primary: &Primary, core: u16, has: Option<Has>) ->
     }
 }
 
-const EMPTY: Hello = Hello { version: 0, run_id: [0; RUN_ID_BYTES], core: 0, cores: 0, telling: 0, resumes: false };
+const EMPTY: Hello =
+    Hello { version: 0, run_id: [0; RUN_ID_BYTES], core: 0, cores: 0, telling: 0, continues: None, resumes: false };
 
 async fn say<'a>(stream: &mut BufReader<TcpStream>, words: impl Iterator<Item = &'a str>) -> std::io::Result<()> {
     let bulks: Vec<String> = words.map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();

@@ -6,6 +6,7 @@ use crate::flows::{Follower, Replicas};
 use crate::following::Following;
 use crate::loading::NotLoaded;
 use crate::monitor::Monitors;
+use crate::origin::Origin;
 use crate::pause::Pause;
 use crate::saving::Saving;
 use crossbeam::queue::ArrayQueue;
@@ -67,6 +68,8 @@ pub struct Hub {
     pub following: Arc<Following>,
     /// Who follows it.
     pub replicas: Arc<Replicas>,
+    /// Whose state is held here.
+    pub origin: Origin,
     /// The snapshots.
     pub saving: Arc<Saving>,
     /// Whether clients are served: not before all that was kept is loaded, and not while the server stops.
@@ -87,7 +90,7 @@ impl Hub {
         settings: Arc<Settings>,
         counters: Arc<[Arc<Counters>]>,
         saving: Arc<Saving>,
-        (following, replicas): (Arc<Following>, Arc<Replicas>),
+        (following, replicas, origin): (Arc<Following>, Arc<Replicas>, Origin),
     ) -> Hub {
         let cores = counters.len();
         Hub {
@@ -105,6 +108,7 @@ impl Hub {
             stop: watch::Sender::new(false),
             following,
             replicas,
+            origin,
             saving,
             ready: Arc::default(),
             saves_at_end: AtomicBool::new(true),

@@ -31,6 +31,7 @@ pub mod listen;
 mod loading;
 pub mod logging;
 mod monitor;
+mod origin;
 mod outbox;
 mod pause;
 mod postman;

@@ -8,11 +8,12 @@ use crate::config::Config;
 use crate::directory::{Directory, DirectoryError};
 use crate::facts::Facts;
 use crate::flows::{self, Replicas};
-use crate::following::{self, Delivery, Following};
+use crate::following::{self, By, Delivery, Following};
 use crate::hub::{Hub, SharedClock};
 use crate::huge_pages::HugePages;
 use crate::listen::{ListenError, Listeners, make_room_for, remove_unix_socket};
 use crate::loading::{NotLoaded, look_at};
+use crate::origin::{Origin, RunId};
 use crate::saving::{SNAPSHOT_FILE_NAME, Saving};
 use crate::worker::Worker;
 use crate::{accept, affinity, banner::Banner, loading, postman, saving};
@@ -32,6 +33,7 @@ use tollgate_engine::registry::rows;
 use tollgate_engine::settings::{Settings, TOLLGATE_VERSION};
 use tollgate_engine::shared::Shared;
 use tollgate_engine::tunables::{Tunable, Tunables};
+use tollgate_replication::flow::RUN_ID_BYTES;
 use tollgate_store::StoreConfig;
 
 /// How often a core sweeps and publishes.
@@ -105,7 +107,9 @@ pub fn run(config: Config) -> Result<(), StartError> {
     let address = admin.as_ref().map(AdminHandle::address);
     let threads = start_cores(&hub, listeners, deliveries)?;
     if let Some(primary) = hub.config.primary.clone() {
-        hub.following.follow(Some(primary)).map_err(StartError::Thread)?;
+        hub.following.follow(Some(primary), By::Setting).map_err(StartError::Thread)?;
+    } else {
+        hub.origin.leads();
     }
     Banner::new(&hub.config, hub.settings.port, address).show(hub.config.log_format);
     signals.wait(&hub);
@@ -123,9 +127,14 @@ pub fn run(config: Config) -> Result<(), StartError> {
     if let Some(admin) = admin {
         admin.stop();
     }
-    drop(directory);
     tracing::info!("stopped");
-    match (hub.take_load_failure(), saved) {
+    let is_saved = hub.saves_at_end.load(Ordering::SeqCst) && failed == 0 && saved.is_ok();
+    let failure = hub.take_load_failure();
+    if is_saved && failure.is_none() {
+        hub.origin.ends();
+    }
+    drop(directory);
+    match (failure, saved) {
         (Some(error), _) => Err(error.into()),
         _ if failed > 0 => Err(StartError::CoreFailed),
         (None, saved) => saved.map_err(StartError::NotSaved),
@@ -156,7 +165,9 @@ pub(crate) fn assemble(config: Config, clients_max: usize, port: u16) -> Result<
     let (following, replicas) = (Arc::new(following), Arc::new(Replicas::new(config.cores)));
     let process = Facts::new(clock.clone(), &config, saving.clone(), following.clone(), replicas.clone());
     let settings = settings(&config, clients_max, port, process).map_err(StartError::Random)?;
-    let hub = Hub::new(config, clients_max, clock, Arc::new(settings), counters, saving, (following, replicas));
+    let origin = Origin::new(run_id_bytes(&settings.run_id), config.dir.clone(), last.is_some());
+    let links = (following, replicas, origin);
+    let hub = Hub::new(config, clients_max, clock, Arc::new(settings), counters, saving, links);
     match last {
         Some(_) => hub.settings.shared.begin_loading(hub.counters.len()),
         None => hub.serve(),
@@ -202,6 +213,12 @@ fn tunables(config: &Config) -> Tunables {
     tunables.set(Tunable::SlowlogMaxLen, config.slowlog_max_len);
     tunables.set(Tunable::LatencyMonitorThreshold, config.latency_monitor_threshold);
     tunables
+}
+
+fn run_id_bytes(run_id: &str) -> RunId {
+    let mut bytes = [0; RUN_ID_BYTES];
+    bytes.iter_mut().zip(run_id.bytes()).for_each(|(place, byte)| *place = byte);
+    bytes
 }
 
 fn run_id() -> io::Result<String> {
