@@ -10,6 +10,7 @@
 //! than the units that are safe.
 
 use crate::in_step::InStep;
+use crate::planted::{Planted, is_planted};
 use std::collections::VecDeque;
 
 /// What an answer promises.
@@ -50,7 +51,7 @@ impl<T> Gate<T> {
     /// Whether an answer with this mark may leave now; then it counts as one that has.
     #[inline]
     pub fn may_leave(&mut self, mark: Mark, in_step: &InStep) -> bool {
-        let may = self.held.is_empty() && self.is_within(mark, in_step);
+        let may = self.held.is_empty() && self.is_within(mark, in_step) || is_planted(Planted::ReplyBeforeGate);
         if may {
             self.left = self.left.max(mark.units);
         }
@@ -62,6 +63,9 @@ impl<T> Gate<T> {
         let Some(bound) = self.bound else { return true };
         if !in_step.is_anybody_waited_for() {
             return true;
+        }
+        if is_planted(Planted::OvershootPerFlush) {
+            return in_step.flushes_unsafe() <= bound;
         }
         mark.units.saturating_sub(in_step.safe().units) <= bound && (bound > 0 || mark.flush <= in_step.safe_number())
     }
@@ -103,6 +107,9 @@ impl<T> Gate<T> {
     /// Units that a failover may forget, with so many admitted in all: those in answers that have left of which not
     /// every replica in step knows; with no such replica, all since there was one.
     pub fn overshoot(&self, units: u64, in_step: &InStep) -> u64 {
+        if is_planted(Planted::OvershootPerFlush) {
+            return in_step.flushes_unsafe();
+        }
         // Answers that nothing holds leave without being noted here.
         let left = if self.keeps_back(in_step) { self.left } else { units };
         left.saturating_sub(in_step.safe().units)

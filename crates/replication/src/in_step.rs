@@ -16,6 +16,7 @@
 //!
 //! **Invariant:** while a replica is promised to be in step, nothing counts as safe that it has not acknowledged.
 
+use crate::planted::{Planted, is_planted};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Flushes of which it is kept when they were made and what they told: a link that lacks more is out.
@@ -199,14 +200,20 @@ impl InStep {
         self.safe_number
     }
 
+    /// Flushes that not all that count have acknowledged.
+    pub(crate) fn flushes_unsafe(&self) -> u64 {
+        u64::from(self.last.saturating_sub(self.safe_number))
+    }
+
     /// What was admitted when the last flush was made.
     pub fn flushed_last(&self) -> Admitted {
         self.flushed
     }
 
     fn settle(&mut self) {
-        let counting = self.members.values().filter(|member| member.counts);
-        if let Some(number) = counting.map(|member| member.acknowledged).min()
+        let known = self.members.values().filter(|member| member.counts).map(|member| member.acknowledged);
+        let known = if is_planted(Planted::OvershootReleasedByFirst) { known.max() } else { known.min() };
+        if let Some(number) = known
             && number >= self.safe_number
         {
             self.safe_number = number;

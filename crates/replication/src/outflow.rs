@@ -20,11 +20,12 @@
 use crate::flow::{BEAT, CHANGES, COPIED, COPY, HELLO, Has, Hello, PART_BYTES_MAX, RUN_ID_BYTES, SLOTS_ANEW};
 use crate::in_step::{Admitted, InStep, LinkId};
 use crate::part;
+use crate::planted::{Planted, is_planted};
 use crate::record::{write, write_piece};
 use crate::transfer::Export;
 use std::collections::BTreeMap;
 use tollgate_limits::Micros;
-use tollgate_store::{KeyChange, SLOTS, Store, slot_of};
+use tollgate_store::{Holding, KeyChange, SLOTS, Store, Value, slot_of};
 
 /// Flushes that a telling has left when it is ended rather than that their number overflows in the middle of a copy.
 const NUMBERS_SPARED: u32 = 1 << 24;
@@ -93,7 +94,10 @@ impl Outflow {
         self.part(out, HELLO, now, &hello.bytes());
         let walk = match anew {
             None => Export::new(store),
-            Some(slots) => {
+            Some(mut slots) => {
+                if is_planted(Planted::ResumeSkipsASlot) {
+                    slots.pop();
+                }
                 let named: Vec<u8> = slots.iter().flat_map(|slot| slot.to_le_bytes()).collect();
                 self.part(out, SLOTS_ANEW, now, &named);
                 Export::of_slots(slots)
@@ -156,7 +160,8 @@ impl Outflow {
                 }
                 KeyChange::Gone(key) => {
                     slots.push(slot_of(key));
-                    write(&mut records, key, None);
+                    let recreates = is_planted(Planted::DeleteRecreates);
+                    write(&mut records, key, recreates.then_some(Holding::Value(Value::Integer(0), None)));
                 }
             }
         });
@@ -179,7 +184,11 @@ impl Outflow {
     pub fn walk(&mut self, link: LinkId, store: &mut Store, count: usize, now: Micros, out: &mut Vec<u8>) {
         let Some(Some(mut walk)) = self.links.get_mut(&link).map(Option::take) else { return };
         let mut records = Vec::new();
-        walk.step_and_track(store, count, now, &mut records);
+        if is_planted(Planted::CopyMissesChanges) {
+            walk.step(store, count, now, &mut records);
+        } else {
+            walk.step_and_track(store, count, now, &mut records);
+        }
         if !records.is_empty() {
             self.part(out, COPY, now, &records);
         }
@@ -274,7 +283,9 @@ impl SlotsTold {
     fn later_than(&self, number: u32, last: u32, store: &Store) -> Option<Vec<u16>> {
         let differs = |slot: &u16| {
             let told = self.slots.get(usize::from(*slot));
-            told.is_none_or(|(flush, version)| *flush > number || *version != store.slot_version(*slot))
+            let is_other =
+                |version: u64| version != store.slot_version(*slot) && !is_planted(Planted::DropsTheSlotVersion);
+            told.is_none_or(|(flush, version)| *flush > number || is_other(*version))
         };
         (number <= last && !self.slots.is_empty()).then(|| store.owned_slots().filter(differs).collect())
     }

@@ -125,6 +125,12 @@ pub fn import(body: &[u8], store: &mut Store, now: Micros) -> Result<u64, NotImp
         if !store.owns(at.slot) {
             continue;
         }
+        #[cfg(feature = "planted-faults")]
+        if content.as_ref().is_some_and(|content| {
+            crate::planted::putting::puts(store, at, key, (content, kept_through.is_some()), now)
+        }) {
+            continue;
+        }
         let id = store.find(at, key, now);
         match (content, id) {
             (Some(content), Some(id)) if let Some(kept_through) = kept_through => {

@@ -9,6 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tollgate_limits::Micros;
 use tollgate_replication::snapshot::Stamp;
+use tollgate_replication::timeline::Timeline;
 
 /// Where the test clock begins: 2020-01-01 00:00:00 UTC.
 pub const TEST_CLOCK_START_MICROS: Micros = 1_577_836_800 * SECOND_MICROS;
@@ -21,9 +22,8 @@ const SECOND_MICROS: u64 = 1_000_000;
 /// Gives the time that all decisions are made with.
 #[derive(Debug)]
 pub struct Clock {
-    /// This clock minus boot time: wall time minus boot time when the process started, or what keeps the timeline that
-    /// a snapshot was written on.
-    offset_micros: AtomicU64,
+    /// Boot time and an offset: to the wall clock when the process started, or to the time of a snapshot or a primary.
+    timeline: Timeline,
     /// The time of a test clock; 0 if this is a real one.
     test_micros: AtomicU64,
     is_test: bool,
@@ -37,9 +37,8 @@ impl Clock {
     /// that is later.
     pub fn new(is_test: bool, last: Option<Stamp>) -> Clock {
         let (wall, boot) = (wall_micros(), boot_micros());
-        let start = last.map_or(wall, |last| last.timeline.saturating_add(wall.saturating_sub(last.wall)));
         Clock {
-            offset_micros: AtomicU64::new(start.saturating_sub(boot)),
+            timeline: Timeline::new(wall, boot, last),
             test_micros: AtomicU64::new(last.map_or(0, |last| last.timeline).max(TEST_CLOCK_START_MICROS)),
             is_test,
             seen_offset_micros: AtomicU64::new(wall.saturating_sub(boot)),
@@ -53,7 +52,7 @@ impl Clock {
         if self.is_test {
             return self.test_micros.load(Ordering::SeqCst);
         }
-        boot_micros().saturating_add(self.offset_micros.load(Ordering::Relaxed))
+        self.timeline.now(boot_micros())
     }
 
     /// The wall clock minus this clock, now: what steps and slewing of the wall clock came to since the start. 0 of
@@ -73,12 +72,7 @@ impl Clock {
         if self.is_test {
             return self.set(time);
         }
-        let offset = time.saturating_sub(boot_micros());
-        if is_new {
-            self.offset_micros.store(offset, Ordering::Relaxed);
-        } else {
-            self.offset_micros.fetch_max(offset, Ordering::Relaxed);
-        }
+        self.timeline.follow(time, boot_micros(), is_new);
     }
 
     /// Moves a test clock, never backwards. A real one stays as it is.

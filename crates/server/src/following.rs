@@ -11,7 +11,6 @@ use crate::config::CORES_MAX;
 use crate::flows;
 use crate::hub::Hub;
 use crate::worker::Worker;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -24,6 +23,7 @@ use tollgate_engine::route::owner;
 use tollgate_engine::settings::{Following as Shown, FollowingState};
 use tollgate_limits::Micros;
 use tollgate_replication::flow::{Ack, Has, Heard, Hello, Inflow, RUN_ID_BYTES, Told, slots_of};
+use tollgate_replication::followed::{Followed, Lateness};
 use tollgate_replication::{NotImported, VERSION, import};
 use tollgate_resp::printable;
 use tollgate_store::{SLOTS, Store};
@@ -41,8 +41,6 @@ const DELIVERIES_WAITING: usize = 16;
 const READ_BYTES: usize = 256 * 1024;
 /// The most that comes before a part is whole that says who tells.
 const HELLO_BYTES_MAX: usize = 2 * READ_BYTES;
-/// Clocks drift apart by less than a millisecond in so long.
-const LATENESS_SPAN_MICROS: u64 = 10_000_000;
 /// Slots that are gone through before others have their turn.
 const SLOTS_AT_ONCE: usize = 64;
 
@@ -313,22 +311,19 @@ async fn follow(hub: &Arc<Hub>, primary: Option<Primary>) {
 
 /// By core of the primary that is followed: up to where all it told was put.
 #[derive(Clone, Default)]
-struct Known(Arc<Mutex<BTreeMap<u16, Has>>>);
+struct Known(Arc<Mutex<Followed>>);
 
 impl Known {
-    fn by_core(&self) -> std::sync::MutexGuard<'_, BTreeMap<u16, Has>> {
+    fn followed(&self) -> std::sync::MutexGuard<'_, Followed> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn has(&self, core: u16) -> Option<Has> {
-        self.by_core().get(&core).copied()
+        self.followed().has(core)
     }
 
     fn put(&self, core: u16, has: Option<Has>) {
-        match has {
-            Some(has) => self.by_core().insert(core, has),
-            None => self.by_core().remove(&core),
-        };
+        self.followed().put(core, has);
     }
 }
 
@@ -361,11 +356,12 @@ async fn follow_once(hub: &Arc<Hub>, primary: &Primary, known: &Known) -> String
         }
     }
     hub.origin.takes_over(hello.run_id);
+    let is_new = known.followed().begin(hello.run_id);
     hub.following.begins(hello.cores);
     let mut receiving = JoinSet::new();
     for link in links {
         let (hub, known) = (hub.clone(), known.clone());
-        receiving.spawn(async move { receive(&hub, link, &known).await });
+        receiving.spawn(async move { receive(&hub, link, is_new, &known).await });
     }
     let why = match receiving.join_next().await {
         Some(Ok(why)) => why,
@@ -447,11 +443,11 @@ fn said(bytes: &[u8]) -> String {
 }
 
 /// Takes over what a link tells, until it breaks; answers why.
-async fn receive(hub: &Arc<Hub>, link: Link, known: &Known) -> String {
+async fn receive(hub: &Arc<Hub>, link: Link, is_new: bool, known: &Known) -> String {
     let Link { mut stream, mut inflow, mut buffer, hello, time } = link;
     let following = &hub.following;
     // The time goes on from the primary's, whatever it was.
-    hub.clock.follow(time, hello.core == 0);
+    hub.clock.follow(time, is_new && hello.core == 0);
     let mut taking = Taking { following, own: slots_of_core(hello), copied: Arc::default() };
     if !hello.resumes {
         known.put(hello.core, None);
@@ -494,29 +490,6 @@ async fn receive(hub: &Arc<Hub>, link: Link, known: &Known) -> String {
             Ok(Err(error)) => return error.to_string(),
             Err(_) => return "it is silent".to_owned(),
         }
-    }
-}
-
-/// How much later than others a part has come: the clocks of two machines are not the same, so that the part that was
-/// the fastest of late is taken for one that took no time.
-#[derive(Default)]
-struct Lateness {
-    since: u64,
-    /// The least difference of the two clocks, in the span before this one and in this one.
-    least: [Option<i128>; 2],
-}
-
-impl Lateness {
-    /// Of a part that was sent at `sent` by the primary's clock and comes at `now` by this one.
-    fn of(&mut self, sent: Micros, now: u64) -> u64 {
-        let difference = i128::from(now) - i128::from(sent);
-        if now.saturating_sub(self.since) >= LATENESS_SPAN_MICROS {
-            self.since = now;
-            self.least = [self.least[1], None];
-        }
-        self.least[1] = Some(self.least[1].map_or(difference, |least| least.min(difference)));
-        let least = self.least.into_iter().flatten().min().unwrap_or(difference);
-        u64::try_from(difference - least).unwrap_or(0)
     }
 }
 
