@@ -41,22 +41,28 @@ pub enum Event {
 }
 
 /// Events to come.
-#[derive(Debug, Default)]
-pub struct Agenda {
-    heap: BinaryHeap<Reverse<(u64, u64, u64, Event)>>,
+#[derive(Debug)]
+pub struct Agenda<E> {
+    heap: BinaryHeap<Reverse<(u64, u64, u64, E)>>,
     added: u64,
 }
 
-impl Agenda {
+impl<E: Ord> Default for Agenda<E> {
+    fn default() -> Agenda<E> {
+        Agenda { heap: BinaryHeap::new(), added: 0 }
+    }
+}
+
+impl<E: Ord> Agenda<E> {
     /// Adds an event at `at_micros` of the simulation's own time.
-    pub fn add(&mut self, random: &mut Random, at_micros: u64, event: Event) {
+    pub fn add(&mut self, random: &mut Random, at_micros: u64, event: E) {
         self.added += 1;
         // Equal times are the rule where delays are short: the second number shuffles them.
         self.heap.push(Reverse((at_micros, random.below(1 << 20), self.added, event)));
     }
 
     /// Takes the next event and its time.
-    pub fn next(&mut self) -> Option<(u64, Event)> {
+    pub fn next(&mut self) -> Option<(u64, E)> {
         self.heap.pop().map(|Reverse((at_micros, _, _, event))| (at_micros, event))
     }
 }

@@ -13,7 +13,8 @@
 //! `workload` says what clients ask, `serve` and `spread` carry it through the node as the server's connections do,
 //! `work` lets a core do a job and looks at its keys before and after. What is seen is written down as facts; `books`
 //! keep for each key what it should hold, and each checker in `check` watches one invariant. A [`Fault`] is planted in
-//! the messages to prove that the checkers would see it.
+//! the messages to prove that the checkers would see it. That is one node; [`replicas`] is a primary and those who
+//! follow it.
 //!
 //! **Invariant:** nothing here reads a clock or asks for chance but through the seed.
 
@@ -30,6 +31,7 @@ mod meter;
 mod observer;
 mod plan;
 mod random;
+pub mod replicas;
 mod request;
 mod serve;
 mod spread;

@@ -17,7 +17,7 @@ use tollgate_engine::counters::Counters;
 use tollgate_engine::dispatch::Dispatcher;
 use tollgate_engine::settings::{Process, Settings};
 use tollgate_engine::tunables::Tunables;
-use tollgate_store::{Hasher, StoreConfig};
+use tollgate_store::{Eviction, Hasher, StoreConfig};
 
 /// The longest pause between two batches of a client, in microseconds.
 const PAUSE_MICROS_MAX: u64 = 4_000;
@@ -115,7 +115,7 @@ pub(crate) struct World {
     pub plan: Plan,
     pub random: Random,
     pub fault: Option<Fault>,
-    pub agenda: Agenda,
+    pub agenda: Agenda<Event>,
     /// The simulation's own time; the limits' time is the clocks'.
     pub now_micros: u64,
     pub clocks: Clocks,
@@ -140,7 +140,8 @@ impl World {
     fn new(plan: Plan, mut random: Random, run: &Run) -> World {
         let cores = usize::from(plan.cores);
         let mut clocks = Clocks::new(cores, plan.is_still, plan.lag_micros_max);
-        let settings = Arc::new(settings(&plan));
+        let memory_max_bytes = plan.memory_max_bytes * u64::from(plan.cores);
+        let settings = Arc::new(settings(memory_max_bytes, plan.eviction, "0".repeat(40)));
         let rows = tollgate_engine::registry::rows().len();
         let counters: Arc<[Arc<Counters>]> = (0..cores).map(|_| Arc::new(Counters::new(rows))).collect();
         let make = |index| {
@@ -309,10 +310,11 @@ fn store_config(plan: &Plan, core: u16) -> StoreConfig {
     }
 }
 
-fn settings(plan: &Plan) -> Settings {
+/// The settings of a simulated process: the memory of all its cores in bytes, what happens there, and its run id.
+pub(crate) fn settings(memory_max_bytes: u64, eviction: Eviction, run_id: String) -> Settings {
     let tunables = Tunables::default();
-    tunables.set_memory_max_bytes(plan.memory_max_bytes * u64::from(plan.cores));
-    tunables.set_eviction(plan.eviction);
+    tunables.set_memory_max_bytes(memory_max_bytes);
+    tunables.set_eviction(eviction);
     Settings {
         password: None,
         parameters: Vec::new(),
@@ -324,7 +326,7 @@ fn settings(plan: &Plan) -> Settings {
         top_keys: true,
         clients_max: 10_000,
         port: 6379,
-        run_id: "0".repeat(40),
+        run_id,
         process_id: 1,
         config_file: String::new(),
         process: Box::new(Nowhere),
