@@ -6,7 +6,7 @@
 //!
 //! **Invariant:** what is here is replaced by what one process holds, and by no other before an operator says so.
 
-use crate::flow::{Has, RUN_ID_BYTES};
+use crate::flow::{Has, Hello, RUN_ID_BYTES};
 use crate::planted::{Planted, is_planted};
 use std::collections::BTreeMap;
 use tollgate_limits::Micros;
@@ -24,9 +24,16 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// Whether what is here may be replaced by what this process holds: it is the one that was followed, or the first.
-    pub fn may_be(&self, run_id: &[u8; RUN_ID_BYTES]) -> bool {
-        self.run_id.is_none_or(|followed| followed == *run_id) || is_planted(Planted::OlderRunAccepted)
+    /// What is here is this process's state, and is not given up for less; `None`: there is nothing.
+    pub fn expecting(run_id: Option<[u8; RUN_ID_BYTES]>) -> Followed {
+        Followed { run_id, has: BTreeMap::new() }
+    }
+
+    /// Whether what is here may be replaced by what this process holds: it is the one whose state this is, or goes on
+    /// from that, having had all of it; or there is nothing to lose.
+    pub fn may_be(&self, hello: &Hello) -> bool {
+        let goes_on = |known| hello.run_id == known || hello.continues == Some(known);
+        self.run_id.is_none_or(goes_on) || is_planted(Planted::OlderRunAccepted)
     }
 
     /// Links to all cores of this process are open. Answers whether it is another than before: then its time holds,
@@ -87,10 +94,22 @@ mod tests {
     #[test]
     fn another_process_is_not_followed_and_the_same_one_is_not_new() {
         let (one, other) = ([b'1'; RUN_ID_BYTES], [b'2'; RUN_ID_BYTES]);
+        let hello = |run_id, continues| Hello {
+            version: crate::VERSION,
+            run_id,
+            core: 0,
+            cores: 1,
+            telling: 0,
+            continues,
+            resumes: false,
+        };
         let mut followed = Followed::default();
-        assert!(followed.may_be(&one) && followed.may_be(&other));
+        assert!(followed.may_be(&hello(one, None)) && followed.may_be(&hello(other, None)));
         assert!(followed.begin(one));
-        assert!(followed.may_be(&one) && !followed.may_be(&other));
+        for followed in [&followed, &Followed::expecting(Some(one))] {
+            assert!(followed.may_be(&hello(one, None)) && followed.may_be(&hello(other, Some(one))));
+            assert!(!followed.may_be(&hello(other, None)) && !followed.may_be(&hello(other, Some(other))));
+        }
         assert!(!followed.begin(one), "its time is known");
         let has = Has { run_id: one, telling: 0, number: 7 };
         followed.put(1, Some(has));

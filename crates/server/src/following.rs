@@ -85,7 +85,7 @@ enum What {
 #[derive(Debug)]
 pub struct Following {
     state: Mutex<State>,
-    wanted: watch::Sender<Option<Primary>>,
+    wanted: watch::Sender<Option<(Primary, By)>>,
     cores: Vec<mpsc::Sender<Delivery>>,
     /// Of the process, once there is one.
     hub: OnceLock<Weak<Hub>>,
@@ -139,13 +139,12 @@ impl Following {
         }
         *state = State { primary: primary.clone(), is_started: state.is_started, ..State::default() };
         hub.settings.shared.set_replica(primary.is_some());
-        match (&primary, by) {
-            (None, _) => hub.origin.leads(),
-            (Some(_), By::Operator) => hub.origin.may_follow_any(),
-            (Some(_), By::Setting) => {}
+        if primary.is_none() {
+            hub.origin.leads();
+            hub.saving.unmix();
         }
         // Under the lock, so that the last word is the same everywhere.
-        self.wanted.send_replace(primary);
+        self.wanted.send_replace(primary.map(|primary| (primary, by)));
         drop(state);
         Ok(())
     }
@@ -209,6 +208,7 @@ impl Following {
             state.state = FollowingState::Connected;
             if let Some(hub) = self.hub.get().and_then(Weak::upgrade) {
                 hub.origin.is_whole();
+                hub.saving.unmix();
             }
             tracing::info!("all that the primary holds is here");
         }
@@ -294,9 +294,11 @@ async fn follow_whom_is_wanted(hub: &Arc<Hub>) {
 }
 
 /// Follows one primary for ever; returns at once, never, if there is none.
-async fn follow(hub: &Arc<Hub>, primary: Option<Primary>) {
-    let Some(primary) = primary else { return std::future::pending().await };
-    let known = Known::default();
+async fn follow(hub: &Arc<Hub>, primary: Option<(Primary, By)>) {
+    let Some((primary, by)) = primary else { return std::future::pending().await };
+    // An operator may have what is here replaced by anybody's.
+    let expected = hub.origin.of().filter(|_| by == By::Setting);
+    let known = Known(Arc::new(Mutex::new(Followed::expecting(expected))));
     loop {
         // What is loaded now would come over what the primary tells.
         while hub.is_loading() {
@@ -309,8 +311,8 @@ async fn follow(hub: &Arc<Hub>, primary: Option<Primary>) {
     }
 }
 
-/// By core of the primary that is followed: up to where all it told was put.
-#[derive(Clone, Default)]
+/// What the links to a primary know together.
+#[derive(Clone)]
 struct Known(Arc<Mutex<Followed>>);
 
 impl Known {
@@ -341,7 +343,7 @@ async fn follow_once(hub: &Arc<Hub>, primary: &Primary, known: &Known) -> String
     if !(1..=CORES_MAX).contains(&usize::from(hello.cores)) {
         return "it has more cores than any".to_owned();
     }
-    if !hub.origin.accepts(&hello) {
+    if !known.followed().may_be(&hello) {
         return "it is another process than the one that was followed, and may know less: say REPLICAOF again to have \
                 what is here replaced by what it holds"
             .to_owned();
@@ -357,6 +359,9 @@ async fn follow_once(hub: &Arc<Hub>, primary: &Primary, known: &Known) -> String
     }
     hub.origin.takes_over(hello.run_id);
     let is_new = known.followed().begin(hello.run_id);
+    if is_new {
+        hub.saving.mix();
+    }
     hub.following.begins(hello.cores);
     let mut receiving = JoinSet::new();
     for link in links {

@@ -19,7 +19,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tollgate_replication::flow::{Hello, RUN_ID_BYTES};
+use tollgate_replication::flow::RUN_ID_BYTES;
 
 /// What names a process.
 pub type RunId = [u8; RUN_ID_BYTES];
@@ -46,8 +46,6 @@ struct State {
     of: Option<RunId>,
     /// Whether all of that was here.
     is_whole: bool,
-    /// What a primary must go on from to be followed; none: whatever it is.
-    expected: Option<RunId>,
     /// What this process goes on from, as a primary.
     continues: Option<RunId>,
 }
@@ -61,7 +59,6 @@ impl Origin {
             state.of = Some(kept.map_or(UNKNOWN, |(of, _)| of));
             state.is_whole = kept.is_some_and(|(_, is_ended)| is_ended);
         }
-        state.expected = state.of;
         Origin { own, directory, state: Mutex::new(state) }
     }
 
@@ -71,29 +68,22 @@ impl Origin {
         if state.of != Some(self.own) {
             state.continues = state.of.filter(|_| state.is_whole);
         }
-        *state = State { of: Some(self.own), is_whole: true, expected: None, continues: state.continues };
+        (state.of, state.is_whole) = (Some(self.own), true);
         self.write(self.own, false);
     }
 
-    /// An operator says whom to follow, so it may be anybody.
-    pub fn may_follow_any(&self) {
-        self.state().expected = None;
-    }
-
-    /// Whether what a primary holds may replace what is held here.
-    pub fn accepts(&self, hello: &Hello) -> bool {
-        let expected = self.state().expected;
-        expected.is_none_or(|expected| expected == hello.run_id || Some(expected) == hello.continues)
+    /// The process whose state is held here; `None`: there is nothing.
+    pub fn of(&self) -> Option<RunId> {
+        self.state().of
     }
 
     /// The state of this process is taken over from now on.
     pub fn takes_over(&self, run_id: RunId) {
         let mut state = self.state();
-        if state.of == Some(run_id) && state.expected == Some(run_id) {
-            return;
+        if state.of != Some(run_id) {
+            *state = State { of: Some(run_id), is_whole: false, continues: None };
+            self.write(run_id, false);
         }
-        *state = State { of: Some(run_id), is_whole: false, expected: Some(run_id), continues: None };
-        self.write(run_id, false);
     }
 
     /// All of it is here.
@@ -162,23 +152,6 @@ mod tests {
     const B: RunId = [b'b'; RUN_ID_BYTES];
     const C: RunId = [b'c'; RUN_ID_BYTES];
 
-    fn hello(run_id: RunId, continues: Option<RunId>) -> Hello {
-        Hello { version: 1, run_id, core: 0, cores: 1, telling: 0, resumes: false, continues }
-    }
-
-    #[test]
-    fn a_replica_follows_who_it_knows_and_who_goes_on_from_that() {
-        let replica = Origin::new(C, None, false);
-        assert!(replica.accepts(&hello(A, None)), "it has nothing to lose");
-        replica.takes_over(A);
-        assert!(replica.accepts(&hello(A, None)) && replica.accepts(&hello(B, Some(A))));
-        assert!(!replica.accepts(&hello(B, None)) && !replica.accepts(&hello(B, Some(C))));
-        replica.may_follow_any();
-        assert!(replica.accepts(&hello(B, None)));
-        replica.takes_over(B);
-        assert!(!replica.accepts(&hello(A, None)));
-    }
-
     #[test]
     fn who_is_promoted_goes_on_from_what_it_had_all_of() {
         let replica = Origin::new(C, None, false);
@@ -192,9 +165,8 @@ mod tests {
         replica.leads();
         assert_eq!(replica.continues(), Some(A));
         // It follows the other way round, from what it leads itself to nobody's.
-        replica.may_follow_any();
         replica.takes_over(B);
-        assert_eq!(replica.continues(), None);
+        assert_eq!((replica.continues(), replica.of()), (None, Some(B)));
     }
 
     #[test]
@@ -220,7 +192,7 @@ mod tests {
         assert_eq!(lost.continues(), None);
         // As a replica it expects who it knew; a snapshot without a word is nobody's.
         let replica = begin(C, true);
-        assert!(replica.accepts(&hello(B, None)) && !replica.accepts(&hello(A, None)));
+        assert_eq!(replica.of(), Some(B));
         replica.takes_over(B);
         replica.is_whole();
         replica.ends();
@@ -228,6 +200,6 @@ mod tests {
         again.leads();
         assert_eq!(again.continues(), None, "its primary has gone on meanwhile");
         std::fs::write(folder.path().join(FILE_NAME), "rubbish").unwrap();
-        assert!(!begin(A, true).accepts(&hello(B, None)));
+        assert_eq!((begin(A, true).of(), begin(A, false).of()), (Some(UNKNOWN), None));
     }
 }

@@ -86,6 +86,8 @@ pub struct Saving {
     finished: watch::Sender<Finished>,
     /// Whether the one that is being written is to be given up.
     is_given_up: AtomicBool,
+    /// Whether what is held is of two processes, each with its own time, so that it is nobody's state: none is written.
+    is_mixed: AtomicBool,
 }
 
 /// How the last snapshot ended.
@@ -147,7 +149,23 @@ impl Saving {
             wanted: watch::Sender::default(),
             finished: watch::Sender::new(Finished { number: 0, is_ok: true }),
             is_given_up: AtomicBool::new(false),
+            is_mixed: AtomicBool::new(false),
         })
+    }
+
+    /// What another process holds begins to come over what is held here: what is being written is given up.
+    pub fn mix(&self) {
+        self.is_mixed.store(true, Ordering::SeqCst);
+        self.abandon();
+    }
+
+    /// All that is held is of one process again, or is this one's own from now on.
+    pub fn unmix(&self) {
+        self.is_mixed.store(false, Ordering::SeqCst);
+    }
+
+    fn is_mixed(&self) -> bool {
+        self.is_mixed.load(Ordering::SeqCst)
     }
 
     /// The file that a snapshot is read from.
@@ -175,6 +193,9 @@ impl Saving {
         if state.is_closed {
             return Err(NotStarted::Failed("the server is ending or not ready".to_owned()));
         }
+        if self.is_mixed() {
+            return Err(NotStarted::Failed("what the primary holds is not all here yet".to_owned()));
+        }
         let order = self.begin(&mut state, pace)?;
         let number = state.begun;
         self.wanted.send_replace(Wanted::Now(order));
@@ -195,7 +216,11 @@ impl Saving {
             let interval = self.interval.map(|interval| u64::try_from(interval.as_micros()).unwrap_or(u64::MAX));
             let has_changed = self.changes() != state.changes_saved || !state.last_is_ok;
             let is_time = interval.is_some_and(|interval| waited >= interval) && has_changed;
-            self.directory.is_some() && state.running.is_none() && !state.is_closed && (is_time || state.is_scheduled)
+            self.directory.is_some()
+                && state.running.is_none()
+                && !state.is_closed
+                && !self.is_mixed()
+                && (is_time || state.is_scheduled)
         };
         if is_due && let Err(NotStarted::Failed(error)) = self.start(Pace::Gentle) {
             tracing::error!(error, "a snapshot cannot be begun");
@@ -205,7 +230,7 @@ impl Saving {
     fn begin(self: &Arc<Saving>, state: &mut State, pace: Pace) -> Result<Order, NotStarted> {
         let Some(directory) = self.directory.clone() else { return Err(NotStarted::NoDirectory) };
         let (to, parts) = sync_channel(PARTS_WAITING * self.counters.len());
-        self.is_given_up.store(false, Ordering::SeqCst);
+        self.is_given_up.store(self.is_mixed(), Ordering::SeqCst);
         state.begun += 1;
         state.is_scheduled = false;
         state.attempted_micros = boot_micros();
@@ -252,13 +277,16 @@ impl Saving {
         let mut writer = Writer::new(BufWriter::with_capacity(PART_BYTES, options?))?;
         let (mut records, mut cores_left) = (0, self.counters.len());
         while cores_left > 0 {
+            if self.is_given_up.load(Ordering::SeqCst) {
+                return Err(io::Error::other("it was given up before it was whole"));
+            }
             match parts.recv_timeout(PATIENCE) {
                 Ok(FromCore::Records(bytes, count)) => {
                     writer.records(&bytes, count)?;
                     records += count;
                 }
                 Ok(FromCore::Done) => cores_left -= 1,
-                Err(RecvTimeoutError::Timeout) if !self.is_given_up.load(Ordering::SeqCst) => {}
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(_) => return Err(io::Error::other("the server ended before it was whole")),
             }
         }
@@ -305,7 +333,7 @@ impl Saving {
         let mut state = self.state();
         let begun = match self.directory {
             // What was not loaded whole must not be written over the file that it came from.
-            Some(_) if wanted && !was_closed => Some(self.begin(&mut state, Pace::AtOnce)),
+            Some(_) if wanted && !was_closed && !self.is_mixed() => Some(self.begin(&mut state, Pace::AtOnce)),
             _ => None,
         };
         let thread = state.running.as_mut().and_then(|running| running.thread.take());

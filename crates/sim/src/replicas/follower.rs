@@ -260,7 +260,7 @@ impl World {
         link.buffer.drain(..used);
         link.hello = Some(hello);
         link.time = time;
-        let is_older = !following.followed.may_be(&hello.run_id);
+        let is_older = !following.followed.may_be(&hello);
         let is_other = first.is_some_and(|first| first.run_id != hello.run_id);
         if is_older || is_other {
             return self.give_up(place, attempt);

@@ -181,7 +181,7 @@ impl Process {
         run_id.iter_mut().zip(self.settings.run_id.bytes()).for_each(|(place, byte)| *place = byte);
         let number = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
         let (core, cores) = (number(core), number(self.cores.len()));
-        Hello { version: VERSION, run_id, core, cores, telling: 0, resumes: false }
+        Hello { version: VERSION, run_id, core, cores, telling: 0, continues: None, resumes: false }
     }
 
     /// What a failover would forget, as it says itself.
