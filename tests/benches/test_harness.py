@@ -141,7 +141,8 @@ def test_capacity_is_reckoned_from_medians(script):
     ]
 
 
-SCRIPTS = ["all", "capacity", "cores", "decide", "failover", "instructions", "latency", "memory", "monitor", "peers", "top"]
+SCRIPTS = ["all", "capacity", "cores", "decide", "failover", "instructions", "latency", "memory", "monitor", "peers", "replica",
+           "snapshot", "top"]
 
 
 def called(name: str, *flags: str):
@@ -170,9 +171,9 @@ def test_one_round_is_no_rounds():
 
 def test_the_number_of_rounds_is_handed_to_scripts_that_have_some(script):
     everything = script("all")
-    assert set(everything.SCRIPTS) | {"all", "failover"} == set(SCRIPTS)
+    assert set(everything.SCRIPTS) | {"all"} == set(SCRIPTS)
     handed = {name for name in everything.SCRIPTS if everything.rounds_of(name, 3)}
-    assert handed == {"peers", "cores", "latency", "monitor"}
+    assert handed == {"peers", "cores", "latency", "monitor", "replica", "snapshot"}
     assert all("--rounds N" in called(name, "--help").stdout for name in handed)
     assert everything.rounds_of("peers", 3) == ["--rounds", "3"] and everything.rounds_of("peers", None) == []
 
