@@ -178,8 +178,13 @@ def test_without_replicas_calls_are_refused_if_so_it_is_said(start, cores):
             assert {other.read() for _ in range(51)} == {NOREPLICAS}
             assert wire("EXISTS late:1") == 1 and wire("RL.FIXED late:1 5 3600") == NOREPLICAS
             assert wire("RL.GET late:1") is not None
-        assert eventually(lambda: stands_in_step(primary))
+        assert eventually(lambda: stands_in_step(primary) and told(primary)["replicas_missing"] == "0")
         assert wire("RL.FIXED late:1 5 3600")[:3] == [1, 5, 3]
+        # An operator may say otherwise, and the calls go on.
+        assert replica.stop() == 0
+        assert eventually(lambda: wire("SET plain c") == NOREPLICAS)
+        assert wire("CONFIG SET replica-lost open") == "OK" and wire("CONFIG GET replicas-required")[1] == b"1"
+        assert eventually(lambda: wire("SET plain c") == "OK")
     assert int(told(primary, "stats")["total_error_replies"]) > 100
 
 

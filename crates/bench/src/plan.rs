@@ -129,9 +129,11 @@ impl Plan {
             (None, duration) => Limit::Time(duration.unwrap_or(DEFAULT_DURATION)),
         };
         let prefix = key_prefix(&arguments, &work, verify.is_some());
+        let target = Target::parse("--target", &arguments.target)?;
+        let failover = arguments.failover.as_deref().map(|text| Target::parse("--failover", text)).transpose()?;
         Ok(Plan {
-            target: Target::parse("--target", &arguments.target)?,
-            failover: arguments.failover.as_deref().map(|text| Target::parse("--failover", text)).transpose()?,
+            failover: failover.map(|second| second.or_as(&target)),
+            target,
             work,
             threads: arguments.threads,
             connections: arguments.connections,

@@ -78,6 +78,14 @@ impl Target {
         })
     }
 
+    /// The same with the user and the password of another, if it has none of its own.
+    pub(crate) fn or_as(self, other: &Target) -> Target {
+        match self.password {
+            Some(_) => self,
+            None => Target { user: other.user.clone(), password: other.password.clone(), ..self },
+        }
+    }
+
     /// Opens one blocking connection, with time limits, ready for the preparation's commands.
     pub(crate) fn connect(&self) -> Result<Socket, BenchError> {
         self.open().map_err(|source| BenchError::Unreachable { target: self.to_string(), source })

@@ -173,7 +173,7 @@ fn replication(text: &mut String, core: &Core, _call: &Call<'_>) {
     match process.following() {
         None => line(text, "role", "master"),
         Some(following) => {
-            let is_up = following.state == FollowingState::Connected && following.is_in_step;
+            let is_up = following.is_up();
             line(text, "role", "slave");
             line(text, "master_host", &following.host);
             line(text, "master_port", following.port);

@@ -97,6 +97,13 @@ pub struct Following {
     pub why_down: String,
 }
 
+impl Following {
+    /// Whether it is in step: it holds all, hears of each change, and its primary says that it waits for it.
+    pub fn is_up(&self) -> bool {
+        self.state == FollowingState::Connected && self.is_in_step
+    }
+}
+
 /// Facts about the process that only the operating system knows. The shell asks it; the engine only shows the answers.
 pub trait Process: Send + Sync {
     /// Resident memory in bytes.

@@ -8,6 +8,7 @@
 //! **Invariant:** a value is checked before it is stored ([`Tunable::parse`]), so that readers need not.
 
 use std::sync::atomic::{AtomicI64, Ordering};
+use tollgate_limits::parse_duration;
 use tollgate_store::Eviction;
 
 /// A setting that CONFIG SET can change.
@@ -27,6 +28,14 @@ pub enum Tunable {
     SlowlogMaxLen,
     /// Milliseconds from which on a command is a latency sample; 0 is none.
     LatencyMonitorThreshold,
+    /// Units that a failover may forget; -1 is any number.
+    OvershootMax,
+    /// Milliseconds after which a replica that does not acknowledge is out of step.
+    ReplicaTimeout,
+    /// Replicas in step that there should be.
+    ReplicasRequired,
+    /// Whether calls are refused with fewer: 1 if so.
+    ReplicaLost,
 }
 
 /// What a value may be.
@@ -36,18 +45,29 @@ enum Kind {
     Integer(i64, i64),
     /// Bytes, or a number with a unit.
     Memory,
-    /// One of [`POLICIES`].
-    Policy,
+    /// One of these words; stored as its place.
+    Word(&'static [&'static str]),
+    /// A whole number up to this one, or nothing, which is stored as -1.
+    Optional(i64),
+    /// A time between these, in milliseconds.
+    Time(u64, u64),
 }
 
 /// The values of maxmemory-policy.
-const POLICIES: [(&str, Eviction); 2] = [("noeviction", Eviction::NoEviction), ("evict-least", Eviction::EvictLeast)];
+const POLICY_NAMES: [&str; 2] = ["noeviction", "evict-least"];
+const POLICIES: [Eviction; 2] = [Eviction::NoEviction, Eviction::EvictLeast];
+/// The values of replica-lost.
+const LOST: [&str; 2] = ["open", "deny"];
+/// What replica-timeout may be, in milliseconds.
+const REPLICA_TIMEOUTS: (u64, u64) = (100, 60_000);
+/// The most replicas that may be required: a core tells no more.
+pub const REPLICAS_MAX: i64 = 16;
 /// The most entries of the slow log that may be asked for: each takes up to 4 KiB, on each core.
 pub const SLOWLOG_LENGTH_MAX: i64 = 10_000;
 
 impl Tunable {
     /// All, in the order of CONFIG GET.
-    pub const ALL: [Tunable; 7] = [
+    pub const ALL: [Tunable; 11] = [
         Tunable::MaxMemory,
         Tunable::MaxMemoryPolicy,
         Tunable::Timeout,
@@ -55,6 +75,10 @@ impl Tunable {
         Tunable::SlowlogLogSlowerThan,
         Tunable::SlowlogMaxLen,
         Tunable::LatencyMonitorThreshold,
+        Tunable::OvershootMax,
+        Tunable::ReplicaTimeout,
+        Tunable::ReplicasRequired,
+        Tunable::ReplicaLost,
     ];
 
     /// The name in CONFIG GET and SET, on the command line and in the file.
@@ -67,6 +91,10 @@ impl Tunable {
             Tunable::SlowlogLogSlowerThan => "slowlog-log-slower-than",
             Tunable::SlowlogMaxLen => "slowlog-max-len",
             Tunable::LatencyMonitorThreshold => "latency-monitor-threshold",
+            Tunable::OvershootMax => "failover-overshoot-max",
+            Tunable::ReplicaTimeout => "replica-timeout",
+            Tunable::ReplicasRequired => "replicas-required",
+            Tunable::ReplicaLost => "replica-lost",
         }
     }
 
@@ -80,18 +108,26 @@ impl Tunable {
             Tunable::SlowlogLogSlowerThan => 4,
             Tunable::SlowlogMaxLen => 5,
             Tunable::LatencyMonitorThreshold => 6,
+            Tunable::OvershootMax => 7,
+            Tunable::ReplicaTimeout => 8,
+            Tunable::ReplicasRequired => 9,
+            Tunable::ReplicaLost => 10,
         }
     }
 
     const fn kind(self) -> Kind {
         match self {
             Tunable::MaxMemory => Kind::Memory,
-            Tunable::MaxMemoryPolicy => Kind::Policy,
+            Tunable::MaxMemoryPolicy => Kind::Word(&POLICY_NAMES),
             Tunable::Timeout => Kind::Integer(0, 31_536_000),
             Tunable::TcpKeepalive => Kind::Integer(0, 32_767),
             Tunable::SlowlogLogSlowerThan => Kind::Integer(-1, i64::MAX),
             Tunable::SlowlogMaxLen => Kind::Integer(0, SLOWLOG_LENGTH_MAX),
             Tunable::LatencyMonitorThreshold => Kind::Integer(0, i64::MAX),
+            Tunable::OvershootMax => Kind::Optional(1_000_000_000_000),
+            Tunable::ReplicaTimeout => Kind::Time(REPLICA_TIMEOUTS.0, REPLICA_TIMEOUTS.1),
+            Tunable::ReplicasRequired => Kind::Integer(0, REPLICAS_MAX),
+            Tunable::ReplicaLost => Kind::Word(&LOST),
         }
     }
 
@@ -113,18 +149,28 @@ impl Tunable {
                 fits.then_some(number).ok_or_else(|| format!("argument must be between {least} and {most} inclusive"))
             }
             Kind::Memory => memory_bytes(text).ok_or_else(|| "argument must be a memory value".to_owned()),
-            Kind::Policy => {
-                let place = POLICIES.iter().position(|(name, _)| name.eq_ignore_ascii_case(text));
+            Kind::Word(words) => {
+                let place = words.iter().position(|word| word.eq_ignore_ascii_case(text));
                 let number = place.and_then(|place| i64::try_from(place).ok());
-                let names = POLICIES.map(|(name, _)| name).join(", ");
-                number.ok_or_else(|| format!("argument(s) must be one of the following: {names}"))
+                number.ok_or_else(|| format!("argument(s) must be one of the following: {}", words.join(", ")))
+            }
+            Kind::Optional(_) if text.is_empty() => Ok(-1),
+            Kind::Optional(most) => {
+                let number = text.parse().ok().filter(|number| (0..=most).contains(number) && !text.starts_with('+'));
+                number.ok_or_else(|| format!("argument must be between 0 and {most} inclusive, or empty"))
+            }
+            Kind::Time(least, most) => {
+                let milliseconds = parse_duration(text.as_bytes()).ok().map(|micros| micros / 1_000);
+                let fits = milliseconds.filter(|milliseconds| (least..=most).contains(milliseconds));
+                let number = fits.and_then(|milliseconds| i64::try_from(milliseconds).ok());
+                number.ok_or_else(|| format!("argument must be a time between {least}ms and {most}ms"))
             }
         }
     }
 
     /// Whether its value is written as a number.
     pub fn is_number(self) -> bool {
-        self.kind() != Kind::Policy
+        matches!(self.kind(), Kind::Integer(..) | Kind::Memory)
     }
 }
 
@@ -156,6 +202,8 @@ impl Default for Tunables {
         tunables.set(Tunable::TcpKeepalive, 300);
         tunables.set(Tunable::SlowlogLogSlowerThan, 10_000);
         tunables.set(Tunable::SlowlogMaxLen, 128);
+        tunables.set(Tunable::OvershootMax, -1);
+        tunables.set(Tunable::ReplicaTimeout, 1_000);
         tunables
     }
 }
@@ -187,30 +235,49 @@ impl Tunables {
 
     /// A value as CONFIG GET shows it.
     pub fn text(&self, tunable: Tunable) -> String {
-        match tunable {
-            Tunable::MaxMemoryPolicy => self.policy_name().to_owned(),
-            _ => self.get(tunable).to_string(),
+        let value = self.get(tunable);
+        match tunable.kind() {
+            Kind::Word(words) => self.word(tunable, words).to_owned(),
+            Kind::Optional(_) if value < 0 => String::new(),
+            Kind::Time(..) => format!("{value}ms"),
+            Kind::Integer(..) | Kind::Memory | Kind::Optional(_) => value.to_string(),
         }
     }
 
-    fn policy(&self) -> (&'static str, Eviction) {
-        let place = usize::try_from(self.count(Tunable::MaxMemoryPolicy)).unwrap_or(0);
-        POLICIES.get(place).copied().unwrap_or(("noeviction", Eviction::NoEviction))
+    fn word(&self, tunable: Tunable, words: &[&'static str]) -> &'static str {
+        let place = usize::try_from(self.count(tunable)).unwrap_or(0);
+        words.get(place).copied().unwrap_or_default()
     }
 
     /// `noeviction` or `evict-least`.
     pub fn policy_name(&self) -> &'static str {
-        self.policy().0
+        self.word(Tunable::MaxMemoryPolicy, &POLICY_NAMES)
     }
 
     /// What happens to a new key where memory is full.
     pub fn eviction(&self) -> Eviction {
-        self.policy().1
+        let place = usize::try_from(self.count(Tunable::MaxMemoryPolicy)).unwrap_or(0);
+        POLICIES.get(place).copied().unwrap_or(Eviction::NoEviction)
+    }
+
+    /// Units that a failover may forget; `None`: any number.
+    pub fn overshoot_max(&self) -> Option<u64> {
+        u64::try_from(self.get(Tunable::OvershootMax)).ok()
+    }
+
+    /// Microseconds after which a replica that does not acknowledge is out of step.
+    pub fn replica_timeout_micros(&self) -> u64 {
+        self.count(Tunable::ReplicaTimeout).saturating_mul(1_000)
+    }
+
+    /// Replicas in step without which calls are refused; 0: they never are.
+    pub fn replicas_needed(&self) -> u64 {
+        if self.get(Tunable::ReplicaLost) == 1 { self.count(Tunable::ReplicasRequired) } else { 0 }
     }
 
     /// Sets what happens to a new key where memory is full.
     pub fn set_eviction(&self, eviction: Eviction) {
-        let place = POLICIES.iter().position(|(_, other)| *other == eviction);
+        let place = POLICIES.iter().position(|other| *other == eviction);
         self.set(Tunable::MaxMemoryPolicy, place.and_then(|place| i64::try_from(place).ok()).unwrap_or(0));
     }
 
@@ -233,7 +300,7 @@ mod tests {
     fn values_are_taken_and_refused_in_redis_words() {
         let integer = "argument couldn't be parsed into an integer";
         let memory = "argument must be a memory value";
-        let table: [(&str, &str, Result<i64, &str>); 16] = [
+        let table: [(&str, &str, Result<i64, &str>); 24] = [
             ("maxmemory", "0", Ok(0)),
             ("maxmemory", "100mb", Ok(104_857_600)),
             ("MaxMemory", "1K", Ok(1_000)),
@@ -249,6 +316,14 @@ mod tests {
             ("slowlog-max-len", "10001", Err("argument must be between 0 and 10000 inclusive")),
             ("latency-monitor-threshold", "5", Ok(5)),
             ("maxmemory-policy", "EVICT-least", Ok(1)),
+            ("failover-overshoot-max", "", Ok(-1)),
+            ("failover-overshoot-max", "1000", Ok(1_000)),
+            ("failover-overshoot-max", "-1", Err("argument must be between 0 and 1000000000000 inclusive, or empty")),
+            ("replica-timeout", "250ms", Ok(250)),
+            ("replica-timeout", "1m", Ok(60_000)),
+            ("replica-timeout", "99ms", Err("argument must be a time between 100ms and 60000ms")),
+            ("replica-lost", "DENY", Ok(1)),
+            ("replicas-required", "17", Err("argument must be between 0 and 16 inclusive")),
             (
                 "maxmemory-policy",
                 "allkeys-lru",
@@ -273,6 +348,6 @@ mod tests {
         }
         assert_eq!((tunables.policy_name(), tunables.eviction()), ("evict-least", Eviction::EvictLeast));
         assert_eq!(tunables.memory_max_bytes(), u64::MAX >> 1);
-        assert_eq!(Tunable::ALL.map(Tunable::place), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(Tunable::ALL.map(Tunable::place), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
     }
 }

@@ -54,6 +54,8 @@ const INDEX: &str = "Tollgate\n\n\
 pub struct AdminState {
     /// True while clients are served: not before every core has started, and not while the server stops.
     pub ready: Arc<AtomicBool>,
+    /// What keeps clients from being served, in words that end a line; nothing: `None`. Called on the admin thread.
+    pub hindrance: Arc<dyn Fn() -> Option<&'static str> + Send + Sync>,
     /// Renders the counters in the text exposition format 0.0.4. Called on the admin thread, once for each scrape.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
 }
@@ -139,10 +141,13 @@ fn routes(state: AdminState) -> Router {
 }
 
 async fn readyz(State(state): State<AdminState>) -> Response {
-    if state.ready.load(Ordering::Acquire) {
-        (StatusCode::OK, "ready\n").into_response()
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "not ready: the server is starting or stopping\n").into_response()
+    let hindrance = match state.ready.load(Ordering::Acquire) {
+        true => (state.hindrance)(),
+        false => Some("the server is starting or stopping"),
+    };
+    match hindrance {
+        None => (StatusCode::OK, "ready\n").into_response(),
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n")).into_response(),
     }
 }
 

@@ -143,8 +143,7 @@ pub async fn serve(worker: Rc<Worker>, stream: TcpStream, follower: Follower, ha
         let mut core = worker.core.borrow_mut();
         let mut outflow = flows.outflow.borrow_mut();
         let outflow = outflow.get_or_insert_with(|| {
-            let timeout = u64::try_from(worker.hub.config.replica_timeout.as_micros()).unwrap_or(u64::MAX);
-            Outflow::new(hello(&worker.hub, worker.index), timeout)
+            Outflow::new(hello(&worker.hub, worker.index), worker.hub.settings.tunables.replica_timeout_micros())
         });
         outflow.set_continues(worker.hub.origin.continues());
         outflow.join(&mut core.store, has, worker.now(), &mut link.waiting.borrow_mut())
@@ -285,6 +284,9 @@ async fn tick(worker: Rc<Worker>) {
 fn look(worker: &Worker) {
     let flows = &worker.flows;
     if let Some(outflow) = &mut *flows.outflow.borrow_mut() {
+        let tunables = &worker.hub.settings.tunables;
+        outflow.in_step.set_timeout(tunables.replica_timeout_micros());
+        worker.gate.set_bound(tunables.overshoot_max(), worker.hub.mesh.cores());
         outflow.in_step.look(boot_micros());
         let links = flows.links.borrow();
         for (id, link) in &*links {
@@ -339,7 +341,7 @@ fn flush(worker: &Worker, is_tick: bool) {
     core.counters.replication_records.add(records);
     // All walks together take no more than one would.
     let copying = links.keys().filter(|id| outflow.is_walking(**id)).count();
-    let beat_micros = (worker.hub.config.replica_timeout.as_micros() / 10).min(u128::from(BEAT_MICROS_MAX));
+    let beat_micros = (worker.hub.settings.tunables.replica_timeout_micros() / 10).min(BEAT_MICROS_MAX);
     for (id, link) in links.iter().filter(|(_, link)| !link.is_over.get()) {
         {
             let mut waiting = link.waiting.borrow_mut();
@@ -348,7 +350,7 @@ fn flush(worker: &Worker, is_tick: bool) {
             if is_tick && waiting.len() + link.under_way.get() < COPY_WAITS_BYTES {
                 outflow.walk(*id, &mut core.store, COPY_KEYS / copying.max(1), now, &mut waiting);
             }
-            if u128::from(moment.clock.saturating_sub(link.beaten.get())) >= beat_micros {
+            if moment.clock.saturating_sub(link.beaten.get()) >= beat_micros {
                 outflow.beat(*id, moment, &mut waiting);
                 link.beaten.set(moment.clock);
             }
@@ -476,17 +478,19 @@ impl Replicas {
         });
     }
 
-    /// A replica is in step with a core, or is so no more.
-    pub fn stands(&self, follower: &Follower, core: usize, is_in_step: bool) {
+    /// A replica is in step with a core, or is so no more. Answers whether it is now, if that is another than before,
+    /// with all of them.
+    pub fn stands(&self, follower: &Follower, core: usize, is_in_step: bool) -> Option<bool> {
         self.with(|replicas| {
-            if let Some(links) = replicas.get_mut(follower) {
-                if is_in_step {
-                    links.in_step.insert(core)
-                } else {
-                    links.in_step.remove(&core)
-                };
-            }
-        });
+            let links = replicas.get_mut(follower)?;
+            let was = links.in_step.len() >= self.cores.len();
+            match is_in_step {
+                true => links.in_step.insert(core),
+                false => links.in_step.remove(&core),
+            };
+            let is = links.in_step.len() >= self.cores.len();
+            (was != is).then_some(is)
+        })
     }
 
     /// Counts those that are in step with all cores; until `act` returns that stays so.

@@ -34,6 +34,8 @@ const CONNECT_TIME: Duration = Duration::from_secs(2);
 const SILENCE_MAX: Duration = Duration::from_secs(3);
 /// Between two tries.
 const RETRY: Duration = Duration::from_millis(500);
+/// The same where what answers is not to be followed.
+const RETRY_REFUSED: Duration = Duration::from_secs(2);
 /// Between two looks whether a snapshot is loaded.
 const LOADING_PAUSE: Duration = Duration::from_millis(20);
 /// What waits for a core, of each link.
@@ -41,6 +43,10 @@ const DELIVERIES_WAITING: usize = 16;
 const READ_BYTES: usize = 256 * 1024;
 /// The most that comes before a part is whole that says who tells.
 const HELLO_BYTES_MAX: usize = 2 * READ_BYTES;
+const NOT_PROMISED: &str = "it has not said lately that it waits for this replica";
+const REFUSED: &str = "it is another process than the one that was followed, and may know less. Either go on from here: \
+                       REPLICAOF NO ONE, and have that one follow this one; or give up what is here for what it holds: \
+                       REPLICAOF again";
 /// Slots that are gone through before others have their turn.
 const SLOTS_AT_ONCE: usize = 64;
 
@@ -139,6 +145,13 @@ impl Following {
         }
         *state = State { primary: primary.clone(), is_started: state.is_started, ..State::default() };
         hub.settings.shared.set_replica(primary.is_some());
+        match &primary {
+            Some(Primary { host, port }) => tracing::info!(host, port, "a primary is followed from now on"),
+            None if hub.saving.is_mixed() => {
+                tracing::warn!("it is a primary from now on, though not all that its primary held is here");
+            }
+            None => tracing::info!("it is a primary from now on"),
+        }
         if primary.is_none() {
             hub.origin.leads();
             hub.saving.unmix();
@@ -160,7 +173,10 @@ impl Following {
             state: state.state,
             is_in_step: state.is_in_step(),
             silent_seconds: (state.heard_micros > 0).then_some(seconds),
-            why_down: state.why_down.clone(),
+            why_down: match state.state {
+                FollowingState::Connected if !state.is_in_step() => NOT_PROMISED.to_owned(),
+                _ => state.why_down.clone(),
+            },
         })
     }
 
@@ -306,8 +322,9 @@ async fn follow(hub: &Arc<Hub>, primary: Option<(Primary, By)>) {
         }
         hub.following.tries();
         let why = follow_once(hub, &primary, &known).await;
+        let pause = if why == REFUSED { RETRY_REFUSED } else { RETRY };
         hub.following.note(FollowingState::Connect, why);
-        tokio::time::sleep(RETRY).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
@@ -344,9 +361,7 @@ async fn follow_once(hub: &Arc<Hub>, primary: &Primary, known: &Known) -> String
         return "it has more cores than any".to_owned();
     }
     if !known.followed().may_be(&hello) {
-        return "it is another process than the one that was followed, and may know less: say REPLICAOF again to have \
-                what is here replaced by what it holds"
-            .to_owned();
+        return REFUSED.to_owned();
     }
     let mut links = vec![first];
     for core in 1..hello.cores {

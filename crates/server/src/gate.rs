@@ -44,9 +44,15 @@ pub enum Held {
 }
 
 impl Gate {
-    /// Of a core whose answers may be so many units ahead of its replicas; `None`: as many as there are.
-    pub fn new(bound: Option<u64>) -> Gate {
-        Gate { is_open: Cell::new(true), bounded: RefCell::new(bound::Gate::new(bound)) }
+    /// Of a core whose answers may be any number of units ahead of its replicas.
+    pub fn new() -> Gate {
+        Gate { is_open: Cell::new(true), bounded: RefCell::new(bound::Gate::new(None)) }
+    }
+
+    /// Bounds what may be ahead of replicas, by all cores together; `None`: any number of units.
+    pub fn set_bound(&self, units: Option<u64>, cores: usize) {
+        let cores = u64::try_from(cores).unwrap_or(u64::MAX).max(1);
+        self.bounded.borrow_mut().set_bound(units.map(|units| units / cores));
     }
 
     /// Asked once for each batch of answers, right before it leaves. If it may not, it is kept until it may.

@@ -138,21 +138,42 @@ impl Hub {
 
     /// A replica is in step with a core, or is so no more.
     pub fn stands(&self, follower: &Follower, core: usize, is_in_step: bool) {
-        self.replicas.stands(follower, core, is_in_step);
+        let (host, port) = (&follower.host, follower.port);
+        match self.replicas.stands(follower, core, is_in_step) {
+            Some(true) => tracing::info!(host, port, "a replica is in step"),
+            Some(false) => {
+                tracing::warn!(host, port, "a replica is out of step: it is not waited for, whatever the bound says");
+            }
+            None => {}
+        }
         self.judge_replicas();
+    }
+
+    /// What keeps clients from being served as they expect, though the process serves.
+    pub fn hindrance(&self) -> Option<&'static str> {
+        match self.following.shown() {
+            Some(following) if !following.is_up() => Some("it is a replica that is not in step with its primary"),
+            None if self.settings.shared.lacks_replicas() => {
+                Some("too few replicas are in step, and calls are refused")
+            }
+            _ => None,
+        }
     }
 
     /// Has calls refused where fewer replicas are in step than must be, and let through otherwise.
     pub fn judge_replicas(&self) {
-        let Config { denies_without_replicas, replicas_required, .. } = self.config;
-        if !denies_without_replicas || replicas_required == 0 {
+        let shared = &self.settings.shared;
+        if self.settings.tunables.replicas_needed() == 0 && !shared.lacks_replicas() {
             return;
         }
         // Where several judge at once, the last of them sees what all have changed.
         self.replicas.count_in_step(|in_step| {
-            let (shared, lacks) = (&self.settings.shared, in_step < replicas_required);
-            if shared.lacks_replicas() != lacks {
-                tracing::warn!(in_step, replicas_required, refuses = lacks, "replicas in step");
+            let required = self.settings.tunables.replicas_needed();
+            let lacks = u64::try_from(in_step).is_ok_and(|in_step| in_step < required);
+            match (shared.lacks_replicas(), lacks) {
+                (false, true) => tracing::warn!(in_step, required, "calls are refused: too few replicas are in step"),
+                (true, false) => tracing::info!(in_step, required, "calls are let through again"),
+                _ => {}
             }
             shared.set_lacks_replicas(lacks);
         });

@@ -30,7 +30,7 @@ use tokio::sync::mpsc;
 use tollgate_engine::core::{Core, Parts};
 use tollgate_engine::counters::{Counters, Merged};
 use tollgate_engine::registry::rows;
-use tollgate_engine::settings::{Settings, TOLLGATE_VERSION};
+use tollgate_engine::settings::{Following as Shown, Settings, TOLLGATE_VERSION};
 use tollgate_engine::shared::Shared;
 use tollgate_engine::tunables::{Tunable, Tunables};
 use tollgate_replication::flow::RUN_ID_BYTES;
@@ -157,6 +157,9 @@ pub(crate) fn assemble(config: Config, clients_max: usize, port: u16) -> Result<
     let file = config.dir.as_ref().map(|directory| directory.join(SNAPSHOT_FILE_NAME));
     let wall = (!config.test_clock).then(wall_micros);
     let last = file.as_deref().map_or(Ok(None), |path| look_at(path, wall))?;
+    if let (Some(directory), None) = (&config.dir, last) {
+        tracing::info!(directory = %directory.display(), "there is no snapshot: it begins empty");
+    }
     let clock: SharedClock = Arc::new(Clock::new(config.test_clock, last));
     let commands = rows().len();
     let counters: Arc<[Arc<Counters>]> = (0..config.cores).map(|_| Arc::new(Counters::new(commands))).collect();
@@ -212,6 +215,12 @@ fn tunables(config: &Config) -> Tunables {
     tunables.set(Tunable::SlowlogLogSlowerThan, config.slowlog_log_slower_than);
     tunables.set(Tunable::SlowlogMaxLen, config.slowlog_max_len);
     tunables.set(Tunable::LatencyMonitorThreshold, config.latency_monitor_threshold);
+    let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    tunables.set(Tunable::OvershootMax, config.overshoot_max.map_or(-1, number));
+    let timeout = u64::try_from(config.replica_timeout.as_millis()).unwrap_or(u64::MAX);
+    tunables.set(Tunable::ReplicaTimeout, number(timeout));
+    tunables.set(Tunable::ReplicasRequired, i64::try_from(config.replicas_required).unwrap_or(i64::MAX));
+    tunables.set(Tunable::ReplicaLost, i64::from(config.denies_without_replicas));
     tunables
 }
 
@@ -243,8 +252,44 @@ fn random() -> io::Result<[u64; 4]> {
 fn open_admin(hub: &Arc<Hub>) -> Result<Option<AdminHandle>, StartError> {
     let Some(address) = hub.config.admin else { return Ok(None) };
     let of = hub.clone();
-    let state = AdminState { ready: hub.ready.clone(), metrics: Arc::new(move || metrics(&of)) };
+    let (ready, who) = (hub.ready.clone(), hub.clone());
+    let state =
+        AdminState { ready, hindrance: Arc::new(move || who.hindrance()), metrics: Arc::new(move || metrics(&of)) };
     admin::spawn(address, state).map(Some).map_err(|source| StartError::Admin { address, source })
+}
+
+fn replication_gauges(hub: &Hub) -> [(&'static str, &'static str, u64); 6] {
+    let (following, seen) = (hub.following.shown(), hub.replicas.seen());
+    let in_step = seen.iter().filter(|replica| replica.is_in_step).count();
+    let number = |count: usize| u64::try_from(count).unwrap_or(0);
+    let is_up = following.as_ref().is_some_and(Shown::is_up);
+    let lacks = hub.settings.shared.lacks_replicas();
+    [
+        ("is_replica", "1 while this process follows a primary.", u64::from(following.is_some())),
+        ("primary_link_up", "1 while this replica is in step with its primary.", u64::from(is_up)),
+        ("replicas_connected", "Replicas that are told what this process holds.", number(seen.len())),
+        ("replicas_in_step", "Replicas that a failover to costs no more than is said.", number(in_step)),
+        (
+            "replicas_required",
+            "Replicas in step that there should be.",
+            hub.settings.tunables.count(Tunable::ReplicasRequired),
+        ),
+        ("replicas_missing", "1 while calls are refused for want of replicas in step.", u64::from(lacks)),
+    ]
+}
+
+fn snapshot_gauges(hub: &Hub) -> [(&'static str, &'static str, u64); 4] {
+    let known = hub.saving.persistence();
+    [
+        (
+            "snapshot_last_seconds",
+            "When the last snapshot was finished, or this process began, as a Unix time.",
+            known.last_save_seconds,
+        ),
+        ("snapshot_last_ok", "1 if the last snapshot could be written.", u64::from(known.last_is_ok)),
+        ("snapshot_running", "1 while a snapshot is written.", u64::from(known.running_seconds.is_some())),
+        ("loading", "1 while a snapshot is loaded.", u64::from(hub.is_loading())),
+    ]
 }
 
 /// All metrics in the text exposition format. Never a key as a label.
@@ -263,6 +308,7 @@ fn metrics(hub: &Hub) -> String {
         ("clients_max", "The most clients.", hub.settings.clients_max),
         ("cores", "Core threads.", u64::try_from(hub.mesh.cores()).unwrap_or(0)),
     ];
+    let gauges = gauges.into_iter().chain(replication_gauges(hub)).chain(snapshot_gauges(hub));
     for (name, help, value) in gauges {
         let _ = writeln!(text, "# HELP tollgate_{name} {help}\n# TYPE tollgate_{name} gauge\ntollgate_{name} {value}");
     }
@@ -451,6 +497,8 @@ async fn tick(worker: Rc<Worker>) {
             core.counters.slot_changes.set(core.store.slot_changes());
         }
         flows::note(&worker);
+        // What is required of replicas may have been set anew.
+        worker.hub.judge_replicas();
         let begun_micros = boot_micros();
         let elapsed_micros = begun_micros.saturating_sub(swept_at_micros).min(TICK_MICROS_MAX);
         swept_at_micros = begun_micros;

@@ -164,7 +164,8 @@ impl Saving {
         self.is_mixed.store(false, Ordering::SeqCst);
     }
 
-    fn is_mixed(&self) -> bool {
+    /// Whether that is so.
+    pub fn is_mixed(&self) -> bool {
         self.is_mixed.load(Ordering::SeqCst)
     }
 

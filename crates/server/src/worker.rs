@@ -73,7 +73,7 @@ impl Worker {
             index: usize::from(core.index),
             core: RefCell::new(core),
             dispatcher,
-            gate: Gate::new(hub.config.overshoot_max.map(|units| share_of(units, cores))),
+            gate: Gate::new(),
             flows: Flows::default(),
             turn: Turn::default(),
             queued_bytes: Cell::new(0),
@@ -348,11 +348,6 @@ impl Worker {
     pub fn welcome(self: &Rc<Worker>, fresh: Fresh) {
         crate::accept::spawn(self.clone(), fresh);
     }
-}
-
-/// A core's share of a bound for all.
-fn share_of(units: u64, cores: usize) -> u64 {
-    units / u64::try_from(cores).unwrap_or(u64::MAX).max(1)
 }
 
 /// Whether a message takes room in the account of its lane, or goes in room that is held for it.

@@ -11,7 +11,11 @@ fn start(is_ready: bool) -> (AdminHandle, Arc<AtomicBool>) {
     let ready = Arc::new(AtomicBool::new(is_ready));
     let scrapes = AtomicUsize::new(0);
     let metrics = Arc::new(move || format!("scrapes_total {}\n", scrapes.fetch_add(1, Ordering::Relaxed)));
-    let handle = spawn(SocketAddr::from(([127, 0, 0, 1], 0)), AdminState { ready: ready.clone(), metrics }).unwrap();
+    let handle = spawn(
+        SocketAddr::from(([127, 0, 0, 1], 0)),
+        AdminState { ready: ready.clone(), hindrance: Arc::new(|| None), metrics },
+    )
+    .unwrap();
     (handle, ready)
 }
 
@@ -147,7 +151,11 @@ fn a_silent_client_does_not_hold_up_the_end() {
 #[test]
 fn an_address_in_use_is_an_error() {
     let (handle, _ready) = start(true);
-    let state = AdminState { ready: Arc::new(AtomicBool::new(true)), metrics: Arc::new(String::new) };
+    let state = AdminState {
+        ready: Arc::new(AtomicBool::new(true)),
+        hindrance: Arc::new(|| None),
+        metrics: Arc::new(String::new),
+    };
     let error = spawn(handle.address(), state).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     let text = error.to_string();
