@@ -295,7 +295,11 @@ impl Counters {
     pub fn failover_overshoot(&self) -> u64 {
         match self.units_safe.get() {
             u64::MAX => self.failover_overshoot_noted.get(),
-            safe => self.units_admitted().saturating_sub(safe),
+            safe => {
+                // Counts begin at 0 again when they overflow.
+                let ahead = self.units_admitted().wrapping_sub(safe);
+                if ahead > u64::MAX / 2 { 0 } else { ahead }
+            }
         }
     }
 

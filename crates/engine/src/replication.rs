@@ -2,6 +2,7 @@
 
 use crate::call::Call;
 use crate::core::Core;
+use crate::dispatch::LOADING;
 use crate::effect::{Effect, ToldBefore};
 use crate::limit_commands::integer;
 use crate::session::Session;
@@ -82,6 +83,9 @@ pub fn flow(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mu
     }
     if core.settings.shared.is_replica() {
         return reply.error("ERR a replica has no replicas: follow its primary");
+    }
+    if core.settings.shared.is_loading() {
+        return reply.error(LOADING);
     }
     if of >= core.cores {
         return reply.error(&format!("ERR no such core: there are {}", integer(u64::from(core.cores))));

@@ -53,7 +53,7 @@ impl<T> Gate<T> {
     pub fn may_leave(&mut self, mark: Mark, in_step: &InStep) -> bool {
         let may = self.held.is_empty() && self.is_within(mark, in_step) || is_planted(Planted::ReplyBeforeGate);
         if may {
-            self.left = self.left.max(mark.units);
+            self.note_left(mark);
         }
         may
     }
@@ -67,7 +67,13 @@ impl<T> Gate<T> {
         if is_planted(Planted::OvershootPerFlush) {
             return in_step.flushes_unsafe() <= bound;
         }
-        mark.units.saturating_sub(in_step.safe().units) <= bound && (bound > 0 || mark.flush <= in_step.safe_number())
+        ahead(mark.units, in_step.safe().units) <= bound && (bound > 0 || mark.flush <= in_step.safe_number())
+    }
+
+    fn note_left(&mut self, mark: Mark) {
+        if ahead(mark.units, self.left) > 0 {
+            self.left = mark.units;
+        }
     }
 
     /// Holds an answer that may not leave.
@@ -82,7 +88,7 @@ impl<T> Gate<T> {
             return None;
         }
         let (mark, answer) = self.held.pop_front()?;
-        self.left = self.left.max(mark.units);
+        self.note_left(mark);
         Some(answer)
     }
 
@@ -99,8 +105,8 @@ impl<T> Gate<T> {
     /// Whether replicas should be told at once, with so many units admitted in all, rather than at the next flush.
     pub fn is_near(&self, units: u64, in_step: &InStep) -> bool {
         let Some(bound) = self.bound else { return false };
-        let untold = units.saturating_sub(in_step.flushed_last().units);
-        let unknown = units.saturating_sub(in_step.safe().units);
+        let untold = ahead(units, in_step.flushed_last().units);
+        let unknown = ahead(units, in_step.safe().units);
         !self.held.is_empty() || (unknown > bound / 2 && untold > bound / 4 && in_step.is_anybody_waited_for())
     }
 
@@ -112,11 +118,17 @@ impl<T> Gate<T> {
         }
         // Answers that nothing holds leave without being noted here.
         let left = if self.keeps_back(in_step) { self.left } else { units };
-        left.saturating_sub(in_step.safe().units)
+        ahead(left, in_step.safe().units)
     }
 
     /// Whether not all that was admitted need have left.
     pub fn keeps_back(&self, in_step: &InStep) -> bool {
         self.bound.is_some() && in_step.is_anybody_waited_for()
     }
+}
+
+/// How far one count of units is ahead of another; 0 if it is behind. Counts begin at 0 again when they overflow.
+pub fn ahead(units: u64, of: u64) -> u64 {
+    let ahead = units.wrapping_sub(of);
+    if ahead > u64::MAX / 2 { 0 } else { ahead }
 }

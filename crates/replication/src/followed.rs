@@ -19,6 +19,8 @@ const LATENESS_SPAN_MICROS: u64 = 10_000_000;
 pub struct Followed {
     /// The process that told.
     run_id: Option<[u8; RUN_ID_BYTES]>,
+    /// Whether links to it were open, so that its time is known here.
+    is_begun: bool,
     /// By core of it: up to where all it told was put.
     has: BTreeMap<u16, Has>,
 }
@@ -26,7 +28,7 @@ pub struct Followed {
 impl Followed {
     /// What is here is this process's state, and is not given up for less; `None`: there is nothing.
     pub fn expecting(run_id: Option<[u8; RUN_ID_BYTES]>) -> Followed {
-        Followed { run_id, has: BTreeMap::new() }
+        Followed { run_id, ..Followed::default() }
     }
 
     /// Whether what is here may be replaced by what this process holds: it is the one whose state this is, or goes on
@@ -36,10 +38,12 @@ impl Followed {
         self.run_id.is_none_or(goes_on) || is_planted(Planted::OlderRunAccepted)
     }
 
-    /// Links to all cores of this process are open. Answers whether it is another than before: then its time holds,
+    /// Links to all cores of this process are open. Answers whether they are the first ones to it: then its time holds,
     /// even if it is earlier, and otherwise what is known of its time is better than what comes first over new links.
+    /// Whoever has kept its state does not know its time.
     pub fn begin(&mut self, run_id: [u8; RUN_ID_BYTES]) -> bool {
-        self.run_id.replace(run_id) != Some(run_id)
+        let was_begun = std::mem::replace(&mut self.is_begun, true);
+        self.run_id.replace(run_id) != Some(run_id) || !was_begun
     }
 
     /// The process that is followed; `None` before the first.
@@ -111,6 +115,7 @@ mod tests {
             assert!(!followed.may_be(&hello(other, None)) && !followed.may_be(&hello(other, Some(other))));
         }
         assert!(!followed.begin(one), "its time is known");
+        assert!(Followed::expecting(Some(one)).begin(one), "its state is known, and not its time");
         let has = Has { run_id: one, telling: 0, number: 7 };
         followed.put(1, Some(has));
         assert_eq!((followed.has(0), followed.has(1)), (None, Some(has)));

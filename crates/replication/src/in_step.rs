@@ -11,7 +11,7 @@
 //! copying ──copy is whole──> counts ──unacknowledged for `timeout`──> out ──caught up──> counts
 //!                              └── in step: it knows what is safe, which is what all that count know
 //! age of what is unacknowledged    0 ... timeout/4: no more promises ............. timeout: out
-//! a promise, given at any age before        └── holds for timeout/2 ──┘
+//! a promise, given at any age before        └── holds for timeout/2 ──┘ and its way there, less than timeout/4
 //! ```
 //!
 //! **Invariant:** while a replica is promised to be in step, nothing counts as safe that it has not acknowledged.
@@ -50,6 +50,21 @@ struct Member {
     counts: bool,
     is_gone: bool,
     promised_until: u64,
+    /// Parts that it was told, and that it has acknowledged.
+    told: u64,
+    heard: u64,
+    /// A part whose way there and back is timed, and when it was told.
+    probe: Option<(u64, u64)>,
+    /// How long the last one took, in microseconds.
+    round_trip: Option<u64>,
+}
+
+impl Member {
+    /// How long a part takes there and back, at least.
+    fn round_trip(&self, clock: u64) -> u64 {
+        let under_way = self.probe.map(|(_, since)| clock.saturating_sub(since));
+        under_way.max(self.round_trip).unwrap_or(u64::MAX)
+    }
 }
 
 /// The links of a core that count.
@@ -89,15 +104,11 @@ impl InStep {
 
     /// A link comes after this flush.
     pub(crate) fn join(&mut self, link: LinkId, acknowledged: u32) {
-        let member = Member { acknowledged, is_copied: false, counts: false, is_gone: false, promised_until: 0 };
+        let (told, heard, probe, round_trip) = Default::default();
+        let (is_copied, counts, is_gone, promised_until) = Default::default();
+        let member =
+            Member { acknowledged, is_copied, counts, is_gone, promised_until, told, heard, probe, round_trip };
         self.members.insert(link, member);
-    }
-
-    /// The link's replica has said itself that it is in step no more.
-    pub(crate) fn renounce(&mut self, link: LinkId) {
-        if let Some(member) = self.members.get_mut(&link) {
-            member.promised_until = 0;
-        }
     }
 
     /// Whether there is nobody of whom anything is to be expected.
@@ -106,11 +117,24 @@ impl InStep {
     }
 
     /// The link is gone; it counts until its promise has ended.
-    pub(crate) fn leave(&mut self, link: LinkId, clock: u64) {
+    pub(crate) fn leave(&mut self, link: LinkId) {
         if let Some(member) = self.members.get_mut(&link) {
             member.is_gone = true;
         }
-        self.look(clock);
+    }
+
+    /// A link was told so many parts more, each of which it acknowledges.
+    pub(crate) fn told(&mut self, link: LinkId, parts: u64) {
+        if let Some(member) = self.members.get_mut(&link) {
+            member.told += parts;
+        }
+    }
+
+    /// Times the last part that a link was told, unless another is being timed.
+    pub(crate) fn probe(&mut self, link: LinkId, clock: u64) {
+        if let Some(member) = self.members.get_mut(&link) {
+            member.probe.get_or_insert((member.told, clock));
+        }
     }
 
     /// A flush was made, of changes if its number is a new one.
@@ -133,6 +157,10 @@ impl InStep {
         let last = self.last;
         let Some(member) = self.members.get_mut(&link) else { return };
         member.acknowledged = member.acknowledged.max(number.min(last));
+        member.heard += 1;
+        if let Some((_, since)) = member.probe.take_if(|(part, _)| *part <= member.heard) {
+            member.round_trip = Some(clock.saturating_sub(since));
+        }
         if is_copied && !member.is_copied {
             member.is_copied = true;
             member.counts = true;
@@ -182,7 +210,9 @@ impl InStep {
     pub(crate) fn promise(&mut self, link: LinkId, clock: u64) -> u64 {
         let is_in_step = self.is_in_step(link);
         let Some(member) = self.members.get_mut(&link) else { return 0 };
-        if !is_in_step || age(&self.flushes, self.last, member.acknowledged, clock) >= self.timeout / 4 {
+        // What comes late is a promise that holds too long, and the replica cannot know how late it comes.
+        let slowest = age(&self.flushes, self.last, member.acknowledged, clock).max(member.round_trip(clock));
+        if !is_in_step || slowest >= self.timeout / 4 {
             return 0;
         }
         let time = self.timeout / 2;

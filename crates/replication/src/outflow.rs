@@ -65,9 +65,9 @@ impl Outflow {
         Outflow { hello, links, next_link: 0, number: 0, told, in_step }
     }
 
-    /// Says whose state this process has gone on from.
-    pub fn set_continues(&mut self, continues: Option<[u8; RUN_ID_BYTES]>) {
-        self.hello.continues = continues;
+    /// Says whose state this is, and whose it has gone on from.
+    pub fn set_origin(&mut self, run_id: [u8; RUN_ID_BYTES], continues: Option<[u8; RUN_ID_BYTES]>) {
+        (self.hello.run_id, self.hello.continues) = (run_id, continues);
     }
 
     /// Whether nobody is told anything.
@@ -103,8 +103,10 @@ impl Outflow {
                 Export::of_slots(slots)
             }
         };
-        self.links.insert(link, Some(walk));
         self.in_step.join(link, self.number);
+        // A hello is not acknowledged.
+        self.in_step.told(link, u64::from(hello.resumes));
+        self.links.insert(link, Some(walk));
         link
     }
 
@@ -118,17 +120,20 @@ impl Outflow {
         self.in_step.renumber();
     }
 
-    /// The replica of a link has ended it, and does not call itself in step any more.
-    pub fn renounce(&mut self, link: LinkId) {
-        self.in_step.renounce(link);
+    /// A link has gone, be it by a word of its replica or of anything in between. It is waited for until what it was
+    /// promised has ended.
+    pub fn leave(&mut self, store: &mut Store, link: LinkId, clock: u64) {
+        self.links.remove(&link);
+        self.in_step.leave(link);
+        self.look(store, clock);
     }
 
-    /// A link has gone. It is waited for until what it was promised has ended.
-    pub fn leave(&mut self, store: &mut Store, link: LinkId, clock: u64) {
-        if self.links.remove(&link).is_some() && self.links.is_empty() {
+    /// See [`InStep::look`]. With nobody left to tell or to wait for, changes are not kept any more.
+    pub fn look(&mut self, store: &mut Store, clock: u64) {
+        self.in_step.look(clock);
+        if self.links.is_empty() && self.in_step.is_empty() && store.tracks_changes() {
             store.track_changes(false);
         }
-        self.in_step.leave(link, clock);
     }
 
     /// Takes what changed and appends to `out` what all links are to be told; nothing if nothing changed. `admitted`:
@@ -174,6 +179,7 @@ impl Outflow {
         self.number = number;
         if is_any {
             self.part_of(out, CHANGES, now, &[&[u8::from(is_cleared)], &records]);
+            self.links.keys().for_each(|link| self.in_step.told(*link, 1));
         }
         self.in_step.flushed(number, admitted, moment.clock);
         Ok(count)
@@ -191,9 +197,11 @@ impl Outflow {
         }
         if !records.is_empty() {
             self.part(out, COPY, now, &records);
+            self.in_step.told(link, 1);
         }
         if walk.is_done() {
             self.part(out, COPIED, now, &[]);
+            self.in_step.told(link, 1);
             // Whoever has all up to here has what changed where nobody was told of it yet.
             self.told.tell_all(self.number, store);
         } else {
@@ -220,6 +228,8 @@ impl Outflow {
     /// Appends a sign of life for one link, which carries the time, and says for how long the link is in step.
     pub fn beat(&mut self, link: LinkId, moment: Moment, out: &mut Vec<u8>) {
         let promised = self.in_step.promise(link, moment.clock);
+        self.in_step.told(link, 1);
+        self.in_step.probe(link, moment.clock);
         self.part(out, BEAT, moment.timeline, &promised.to_le_bytes());
     }
 

@@ -108,6 +108,9 @@ pub enum NotImported {
     /// The core holds all that it can name, or the system has no memory left.
     #[error("there is no room for more keys")]
     NoRoom,
+    /// The process is a primary by now.
+    #[error("it is no replica any more")]
+    NoReplica,
 }
 
 /// Goes through the records in `body` and puts those that are the store's into it, beyond its memory bound if need be:

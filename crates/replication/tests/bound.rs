@@ -40,7 +40,12 @@ impl Primary {
         let (store, outflow) = (harness::store(), Outflow::new(HELLO, TIMEOUT));
         let mut primary = Primary { store, outflow, gate: Gate::new(bound), now: NOW, units: 0 };
         let links: Vec<LinkId> = (0..links).map(|_| primary.join()).collect();
-        links.iter().for_each(|link| primary.acknowledge(*link));
+        for link in &links {
+            primary.acknowledge(*link);
+            // How long its parts take is known by the first sign of life that it answers.
+            assert_eq!(primary.promised(*link), 0);
+            primary.acknowledge(*link);
+        }
         (primary, links)
     }
 
@@ -65,12 +70,13 @@ impl Primary {
 
     /// The link acknowledges all that was flushed.
     fn acknowledge(&mut self, link: LinkId) {
-        self.outflow.acknowledged(link, self.outflow.number(), true, self.now);
+        // Each part is, and a few more do no harm.
+        (0..8).for_each(|_| self.outflow.acknowledged(link, self.outflow.number(), true, self.now));
     }
 
     fn wait(&mut self, micros: Micros) {
         self.now += micros;
-        self.outflow.in_step.look(self.now);
+        self.outflow.look(&mut self.store, self.now);
     }
 
     fn charge(&mut self, key: &str, cost: u64) -> Mark {
@@ -258,16 +264,60 @@ fn a_promise_is_kept() {
     assert_eq!(primary.released(), []);
     primary.wait(1);
     assert_eq!(primary.released(), [1]);
-    // One that was promised nothing is forgotten at once, and one that ended its link itself.
+    // One that was promised nothing is forgotten at once.
     let link = primary.join();
-    primary.outflow.leave(&mut primary.store, link, primary.now);
-    let link = primary.join();
-    primary.acknowledge(link);
-    assert!(primary.promised(link) > 0);
-    primary.outflow.renounce(link);
     primary.outflow.leave(&mut primary.store, link, primary.now);
     let mark = primary.charge("a", 1);
     assert!(primary.answer(mark, 2));
+}
+
+#[test]
+fn a_link_that_is_slow_is_promised_nothing() {
+    let (mut primary, links) = Primary::new(Some(0), 1);
+    assert_eq!(primary.promised(links[0]), TIMEOUT / 2);
+    primary.wait(TIMEOUT / 4);
+    assert_eq!(primary.promised(links[0]), 0, "the one before is still on its way");
+    primary.acknowledge(links[0]);
+    assert_eq!(primary.promised(links[0]), 0, "it took too long");
+    assert!(primary.outflow.in_step.is_in_step(links[0]), "it is waited for all the same");
+    primary.wait(TIMEOUT / 4 - 1);
+    primary.acknowledge(links[0]);
+    assert_eq!(primary.promised(links[0]), TIMEOUT / 2);
+}
+
+#[test]
+fn units_that_overflow_are_counted_on() {
+    let (mut primary, links) = Primary::new(Some(10), 1);
+    for units in [1 << 62, 1 << 63, 3 << 62, u64::MAX - 5] {
+        primary.units = units;
+        primary.flush();
+        primary.acknowledge(links[0]);
+        let mark = primary.mark();
+        assert!(primary.answer(mark, 0));
+    }
+    assert_eq!(primary.overshoot(), 0);
+    primary.units = primary.units.wrapping_add(9);
+    let mark = primary.mark();
+    assert!(primary.answer(mark, 1));
+    assert_eq!(primary.overshoot(), 9);
+    primary.units = primary.units.wrapping_add(2);
+    let mark = primary.mark();
+    assert!(!primary.answer(mark, 2));
+}
+
+#[test]
+fn with_a_bound_of_zero_plain_values_wait_for_one_that_has_left_too() {
+    let (mut primary, links) = Primary::new(Some(0), 1);
+    assert!(primary.promised(links[0]) > 0);
+    primary.outflow.leave(&mut primary.store, links[0], primary.now);
+    primary.flush();
+    let mark = primary.set("plain");
+    assert!(!primary.answer(mark, 1));
+    primary.flush();
+    assert_eq!(primary.released(), []);
+    primary.wait(TIMEOUT / 2);
+    assert_eq!(primary.released(), [1]);
+    assert!(!primary.store.tracks_changes());
 }
 
 #[test]

@@ -145,7 +145,8 @@ pub async fn serve(worker: Rc<Worker>, stream: TcpStream, follower: Follower, ha
         let outflow = outflow.get_or_insert_with(|| {
             Outflow::new(hello(&worker.hub, worker.index), worker.hub.settings.tunables.replica_timeout_micros())
         });
-        outflow.set_continues(worker.hub.origin.continues());
+        let (run_id, continues) = worker.hub.origin.told();
+        outflow.set_origin(run_id, continues);
         outflow.join(&mut core.store, has, worker.now(), &mut link.waiting.borrow_mut())
     };
     let (read, write) = stream.into_split();
@@ -166,16 +167,10 @@ pub async fn serve(worker: Rc<Worker>, stream: TcpStream, follower: Follower, ha
     if let Err(error) = ended {
         let (replica, port, core) = (&follower.host, follower.port, worker.index);
         tracing::info!(replica, port, core, %error, "a replica's link ended");
-        if error.kind() == io::ErrorKind::UnexpectedEof
-            && let Some(outflow) = &mut *flows.outflow.borrow_mut()
-        {
-            // It has ended its side, and before that it says that it is down.
-            outflow.renounce(id);
-        }
     }
     flows.links.borrow_mut().remove(&id);
     worker.core.borrow_mut().clients.remove(&client.id);
-    worker.hub.replicas.left(&follower, worker.index);
+    worker.hub.replicas.left(&follower, (worker.index, id));
     worker.hub.judge_replicas();
     if let Some(outflow) = &mut *flows.outflow.borrow_mut() {
         outflow.leave(&mut worker.core.borrow_mut().store, id, boot_micros());
@@ -248,14 +243,14 @@ async fn hear(worker: &Worker, id: LinkId, follower: &Follower, mut read: OwnedR
                 link.client.active.set(worker.now());
                 link.client.input_bytes.set(link.client.input_bytes.get() + ACK_BYTES);
                 if link.is_in_step.replace(is_in_step) != is_in_step {
-                    worker.hub.stands(follower, worker.index, is_in_step);
+                    worker.hub.stands(follower, (worker.index, id), is_in_step);
                 }
             }
         }
         worker.gate.release(worker);
         note(worker);
         if ack.is_copied {
-            worker.hub.replicas.acknowledged(follower, worker.index, ack.number);
+            worker.hub.replicas.acknowledged(follower, (worker.index, id), ack.number);
         }
     }
 }
@@ -272,7 +267,9 @@ async fn tick(worker: Rc<Worker>) {
         look(&worker);
         let is_over = worker.flows.links.borrow().is_empty()
             && worker.gate.bounded.borrow().held() == 0
-            && worker.flows.outflow.borrow().as_ref().is_none_or(|outflow| outflow.in_step.is_empty());
+            && worker.flows.outflow.borrow().as_ref().is_none_or(|outflow| outflow.in_step.is_empty())
+            // What was charged just before is refused here.
+            && !worker.hub.settings.shared.lacks_replicas();
         if is_over {
             worker.flows.is_ticking.set(false);
             return;
@@ -287,15 +284,16 @@ fn look(worker: &Worker) {
         let tunables = &worker.hub.settings.tunables;
         outflow.in_step.set_timeout(tunables.replica_timeout_micros());
         worker.gate.set_bound(tunables.overshoot_max(), worker.hub.mesh.cores());
-        outflow.in_step.look(boot_micros());
+        outflow.look(&mut worker.core.borrow_mut().store, boot_micros());
         let links = flows.links.borrow();
         for (id, link) in &*links {
             let is_in_step = outflow.in_step.is_in_step(*id);
             if link.is_in_step.replace(is_in_step) != is_in_step {
-                worker.hub.stands(&link.follower, worker.index, is_in_step);
+                worker.hub.stands(&link.follower, (worker.index, *id), is_in_step);
             }
         }
-        worker.gate.look(outflow, flows.is_quiet.get() && !links.is_empty());
+        let lacks = worker.hub.settings.shared.lacks_replicas();
+        worker.gate.look(outflow, lacks, flows.is_quiet.get() && !links.is_empty());
     }
     if worker.hub.settings.shared.lacks_replicas() {
         worker.gate.refuse_all(worker);
@@ -326,9 +324,10 @@ fn flush(worker: &Worker, is_tick: bool) {
     let mut outflow = worker.flows.outflow.borrow_mut();
     let Some(outflow) = &mut *outflow else { return };
     let links = worker.flows.links.borrow();
-    if links.is_empty() {
+    if links.is_empty() && outflow.in_step.is_empty() {
         return;
     }
+    // Where nobody is told any more but somebody is still waited for, changes are numbered all the same.
     let mut out = Vec::new();
     let admitted = Admitted { units: core.counters.units_admitted(), writes: core.counters.plain_writes() };
     let flushed = outflow.flush(&mut core.store, admitted, moment, &mut out);
@@ -367,6 +366,8 @@ fn flush(worker: &Worker, is_tick: bool) {
 
 /// Ends all links of a core: its process follows another, and nobody is told its changes from now on.
 pub fn end_all(worker: &Worker) {
+    // What is kept back was not told, and never will be.
+    worker.gate.refuse_all(worker);
     if let Some(outflow) = &mut *worker.flows.outflow.borrow_mut() {
         outflow.end_telling(&mut worker.core.borrow_mut().store);
     }
@@ -412,13 +413,39 @@ struct Progress {
     number: AtomicU32,
 }
 
+/// A link of a core. One that has broken at the replica's side may be there beside the one that came after it.
+type OfCore = (usize, LinkId);
+
 #[derive(Debug, Default)]
 struct Links {
     open: usize,
-    /// Cores with whom it is in step.
-    in_step: BTreeSet<usize>,
-    /// By core, once its copy is whole: the last flush that was acknowledged.
-    acknowledged: BTreeMap<usize, u32>,
+    /// Those in step.
+    in_step: BTreeSet<OfCore>,
+    /// Those whose copy is whole: the last flush that was acknowledged.
+    acknowledged: BTreeMap<OfCore, u32>,
+}
+
+impl Links {
+    fn is_in_step(&self, cores: usize) -> bool {
+        count_cores(self.in_step.iter()) >= cores
+    }
+
+    fn is_online(&self, cores: usize) -> bool {
+        count_cores(self.acknowledged.keys()) >= cores
+    }
+
+    fn has(&self, core: usize, number: u32) -> bool {
+        self.acknowledged.iter().any(|((of, _), has)| *of == core && *has >= number)
+    }
+}
+
+/// Of links in the order of their cores.
+fn count_cores<'a>(links: impl Iterator<Item = &'a OfCore>) -> usize {
+    let (mut count, mut last) = (0, None);
+    for (core, _) in links {
+        count += usize::from(last.replace(*core) != Some(*core));
+    }
+    count
 }
 
 impl Replicas {
@@ -434,7 +461,7 @@ impl Replicas {
     /// Replicas that have acknowledged these flushes, by core.
     fn that_know(&self, flushed: &[u32]) -> u64 {
         let knows = |links: &&Links| {
-            let has = |(core, number): (usize, &u32)| links.acknowledged.get(&core).is_some_and(|has| has >= number);
+            let has = |(core, number): (usize, &u32)| links.has(core, *number);
             flushed.iter().enumerate().all(has)
         };
         u64::try_from(self.with(|replicas| replicas.values().filter(knows).count())).unwrap_or(0)
@@ -457,20 +484,20 @@ impl Replicas {
         self.with(|replicas| replicas.entry(follower.clone()).or_default().open += 1);
     }
 
-    fn acknowledged(&self, follower: &Follower, core: usize, number: u32) {
+    fn acknowledged(&self, follower: &Follower, link: OfCore, number: u32) {
         self.with(|replicas| {
             if let Some(links) = replicas.get_mut(follower) {
-                links.acknowledged.insert(core, number);
+                links.acknowledged.insert(link, number);
             }
         });
     }
 
-    fn left(&self, follower: &Follower, core: usize) {
+    fn left(&self, follower: &Follower, link: OfCore) {
         self.with(|replicas| {
             if let Some(links) = replicas.get_mut(follower) {
                 links.open = links.open.saturating_sub(1);
-                links.acknowledged.remove(&core);
-                links.in_step.remove(&core);
+                links.acknowledged.remove(&link);
+                links.in_step.remove(&link);
                 if links.open == 0 {
                     replicas.remove(follower);
                 }
@@ -480,22 +507,22 @@ impl Replicas {
 
     /// A replica is in step with a core, or is so no more. Answers whether it is now, if that is another than before,
     /// with all of them.
-    pub fn stands(&self, follower: &Follower, core: usize, is_in_step: bool) -> Option<bool> {
+    pub fn stands(&self, follower: &Follower, link: OfCore, is_in_step: bool) -> Option<bool> {
         self.with(|replicas| {
             let links = replicas.get_mut(follower)?;
-            let was = links.in_step.len() >= self.cores.len();
+            let was = links.is_in_step(self.cores.len());
             match is_in_step {
-                true => links.in_step.insert(core),
-                false => links.in_step.remove(&core),
+                true => links.in_step.insert(link),
+                false => links.in_step.remove(&link),
             };
-            let is = links.in_step.len() >= self.cores.len();
+            let is = links.is_in_step(self.cores.len());
             (was != is).then_some(is)
         })
     }
 
     /// Counts those that are in step with all cores; until `act` returns that stays so.
     pub fn count_in_step(&self, act: impl FnOnce(usize)) {
-        let is_in_step = |links: &&Links| links.in_step.len() >= self.cores.len();
+        let is_in_step = |links: &&Links| links.is_in_step(self.cores.len());
         self.with(|replicas| act(replicas.values().filter(is_in_step).count()));
     }
 
@@ -504,8 +531,8 @@ impl Replicas {
         let seen = |(follower, links): (&Follower, &Links)| ReplicaSeen {
             host: follower.host.clone(),
             port: follower.port,
-            is_online: links.acknowledged.len() >= self.cores.len(),
-            is_in_step: links.in_step.len() >= self.cores.len(),
+            is_online: links.is_online(self.cores.len()),
+            is_in_step: links.is_in_step(self.cores.len()),
         };
         self.with(|replicas| replicas.iter().map(seen).collect())
     }

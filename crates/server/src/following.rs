@@ -10,6 +10,7 @@ use crate::clock::{AHEAD_MICROS_MAX, boot_micros, wall_micros};
 use crate::config::CORES_MAX;
 use crate::flows;
 use crate::hub::Hub;
+use crate::run::{run_id, run_id_bytes};
 use crate::worker::Worker;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -43,10 +44,13 @@ const DELIVERIES_WAITING: usize = 16;
 const READ_BYTES: usize = 256 * 1024;
 /// The most that comes before a part is whole that says who tells.
 const HELLO_BYTES_MAX: usize = 2 * READ_BYTES;
+const UNLIKELY_TIME: &str = "its time is more than 24 hours from this machine's clock: one of the two is wrong";
 const NOT_PROMISED: &str = "it has not said lately that it waits for this replica";
 const REFUSED: &str = "it is another process than the one that was followed, and may know less. Either go on from here: \
                        REPLICAOF NO ONE, and have that one follow this one; or give up what is here for what it holds: \
                        REPLICAOF again";
+/// No primary waits for so long.
+const PROMISE_MICROS_MAX: u64 = 60_000_000;
 /// Slots that are gone through before others have their turn.
 const SLOTS_AT_ONCE: usize = 64;
 
@@ -153,7 +157,7 @@ impl Following {
             None => tracing::info!("it is a primary from now on"),
         }
         if primary.is_none() {
-            hub.origin.leads();
+            hub.origin.leads(|| run_id().ok().map(|id| run_id_bytes(&id)));
             hub.saving.unmix();
         }
         // Under the lock, so that the last word is the same everywhere.
@@ -223,7 +227,6 @@ impl Following {
         if state.copied >= usize::from(cores) {
             state.state = FollowingState::Connected;
             if let Some(hub) = self.hub.get().and_then(Weak::upgrade) {
-                hub.origin.is_whole();
                 hub.saving.unmix();
             }
             tracing::info!("all that the primary holds is here");
@@ -250,8 +253,8 @@ impl Following {
 pub async fn take_over(worker: Rc<Worker>, mut deliveries: mpsc::Receiver<Delivery>) {
     while let Some(Delivery { what, done }) = deliveries.recv().await {
         let taken = match what {
-            // What was on its way when this process was made a primary came too late.
-            _ if !worker.hub.settings.shared.is_replica() => Ok(()),
+            // What was on its way when this process was made a primary came too late, and is not acknowledged.
+            _ if !worker.hub.settings.shared.is_replica() => Err(NotImported::NoReplica),
             What::Put(records) => import(&records, &mut worker.core.borrow_mut().store, worker.now()).map(drop),
             What::Clear(slots) => {
                 each_slot(&worker, &slots, |store, slot| {
@@ -354,8 +357,8 @@ async fn follow_once(hub: &Arc<Hub>, primary: &Primary, known: &Known) -> String
         Err(_) => return "it does not answer".to_owned(),
     };
     let hello = first.hello;
-    if !hub.config.test_clock && first.time.abs_diff(wall_micros()) > AHEAD_MICROS_MAX {
-        return "its time is more than 24 hours from this machine's clock: one of the two is wrong".to_owned();
+    if !is_time_likely(hub, first.time) {
+        return UNLIKELY_TIME.to_owned();
     }
     if !(1..=CORES_MAX).contains(&usize::from(hello.cores)) {
         return "it has more cores than any".to_owned();
@@ -366,7 +369,7 @@ async fn follow_once(hub: &Arc<Hub>, primary: &Primary, known: &Known) -> String
     let mut links = vec![first];
     for core in 1..hello.cores {
         match timeout(CONNECT_TIME, open(hub, primary, core, known.has(core))).await {
-            Ok(Ok(link)) if link.hello.run_id == hello.run_id => links.push(link),
+            Ok(Ok(link)) if link.hello.run_id == hello.run_id && link.hello.cores == hello.cores => links.push(link),
             Ok(Ok(_)) => return "it was replaced meanwhile".to_owned(),
             Ok(Err(why)) => return why,
             Err(_) => return "it does not answer".to_owned(),
@@ -390,6 +393,10 @@ async fn follow_once(hub: &Arc<Hub>, primary: &Primary, known: &Known) -> String
     // It is down before any link is closed: from then on the primary does not wait for it. The set ends the others.
     hub.following.note(FollowingState::Connect, why.clone());
     why
+}
+
+fn is_time_likely(hub: &Hub, time: Micros) -> bool {
+    hub.config.test_clock || time.abs_diff(wall_micros()) <= AHEAD_MICROS_MAX
 }
 
 /// A link whose first part was heard.
@@ -431,6 +438,9 @@ async fn open(hub: &Arc<Hub>, primary: &Primary, core: u16, has: Option<Has>) ->
             link.inflow.hear(&link.buffer).map_err(|error| error.to_string())?
         {
             link.buffer.drain(..used);
+            if hello.core.to_string() != core || (hello.resumes && has.is_none()) {
+                return Err("it tells something else than it was asked".to_owned());
+            }
             return Ok(Link { hello, time, ..link });
         }
         if link.stream.read_buf(&mut link.buffer).await.map_err(text)? == 0 {
@@ -466,6 +476,9 @@ fn said(bytes: &[u8]) -> String {
 async fn receive(hub: &Arc<Hub>, link: Link, is_new: bool, known: &Known) -> String {
     let Link { mut stream, mut inflow, mut buffer, hello, time } = link;
     let following = &hub.following;
+    if !is_time_likely(hub, time) {
+        return UNLIKELY_TIME.to_owned();
+    }
     // The time goes on from the primary's, whatever it was.
     hub.clock.follow(time, is_new && hello.core == 0);
     let mut taking = Taking { following, own: slots_of_core(hello), copied: Arc::default() };
@@ -487,11 +500,15 @@ async fn receive(hub: &Arc<Hub>, link: Link, is_new: bool, known: &Known) -> Str
                 Ok(None) => break,
                 Err(error) => return error.to_string(),
             };
+            if !is_time_likely(hub, heard.time) {
+                return UNLIKELY_TIME.to_owned();
+            }
             hub.clock.follow(heard.time, false);
             following.heard();
             if let Told::Beat { promised } = heard.told {
                 // From when it was sent, as far as that can be known; a test clock says nothing about it.
                 let late = if hub.config.test_clock { 0 } else { lateness.of(heard.time, boot_micros()) };
+                let promised = promised.min(PROMISE_MICROS_MAX);
                 following.promised(hello.core, boot_micros().saturating_add(promised).saturating_sub(late));
             }
             if let Err(why) = taking.take(heard.told, hello).await {

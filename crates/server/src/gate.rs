@@ -58,28 +58,34 @@ impl Gate {
     /// Asked once for each batch of answers, right before it leaves. If it may not, it is kept until it may.
     #[inline]
     pub fn lets_out(&self, worker: &Worker, tells: Tells, answer: impl FnOnce() -> Held) -> bool {
-        self.is_open.get() || tells == Tells::Nothing || self.lets_out_by_mark(worker, answer)
+        self.is_open.get() || tells == Tells::Nothing || self.lets_out_by_mark(worker, tells, answer)
     }
 
     /// As above, for the parcel of a core.
     #[inline]
     pub fn lets_out_parcel(&self, worker: &Worker, to: usize, parcel: Box<Parcel>) -> Option<Box<Parcel>> {
         let mut parcel = Some(parcel);
-        if !self.is_open.get() && parcel.as_ref().is_some_and(|parcel| tells(parcel) > Tells::Nothing) {
-            self.lets_out_by_mark(worker, || Held::Parcel(to, parcel.take().unwrap_or_default()));
+        let tells = parcel.as_ref().filter(|_| !self.is_open.get()).map_or(Tells::Nothing, |parcel| tells(parcel));
+        if tells > Tells::Nothing {
+            self.lets_out_by_mark(worker, tells, || Held::Parcel(to, parcel.take().unwrap_or_default()));
         }
         parcel
     }
 
     #[inline(never)]
-    fn lets_out_by_mark(&self, worker: &Worker, answer: impl FnOnce() -> Held) -> bool {
+    fn lets_out_by_mark(&self, worker: &Worker, tells: Tells, answer: impl FnOnce() -> Held) -> bool {
         let outflow = worker.flows.outflow.borrow();
         let Some(outflow) = &*outflow else { return true };
         let core = worker.core.borrow();
         let units = core.counters.units_admitted();
         let mark = bound::Mark { units, flush: outflow.number_to_tell_all(&core.store) };
         let mut gate = self.bounded.borrow_mut();
-        let leaves = gate.may_leave(mark, &outflow.in_step);
+        // What was charged just before too few replicas were left is kept, and refused with what was kept before.
+        let is_late = tells == Tells::Changes && gate.bound().is_some() && worker.hub.settings.shared.lacks_replicas();
+        let leaves = !is_late && gate.may_leave(mark, &outflow.in_step);
+        if is_late {
+            worker.flows.flush_soon();
+        }
         if !leaves {
             gate.hold(mark, answer());
             core.counters.answers_kept_back.add(1);
@@ -92,10 +98,11 @@ impl Gate {
         leaves
     }
 
-    /// Decides anew whether answers leave without a look. `tells`: whether there are links that nothing waits for.
-    pub fn look(&self, outflow: &Outflow, tells: bool) {
+    /// Decides anew whether answers leave without a look. `lacks`: whether too few replicas are in step; `tells`:
+    /// whether there are links that nothing waits for.
+    pub fn look(&self, outflow: &Outflow, lacks: bool, tells: bool) {
         let gate = self.bounded.borrow();
-        let bounds = gate.bound().is_some() && (!outflow.in_step.is_empty() || gate.held() > 0);
+        let bounds = gate.bound().is_some() && (!outflow.in_step.is_empty() || gate.held() > 0 || lacks);
         self.is_open.set(!bounds && !tells);
     }
 

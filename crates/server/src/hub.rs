@@ -21,6 +21,7 @@ use tollgate_engine::parcel::Parcel;
 use tollgate_engine::settings::Settings;
 use tollgate_mailbox::Mesh;
 use tollgate_replication::flow::Has;
+use tollgate_replication::in_step::LinkId;
 
 /// The process's clock.
 pub type SharedClock = Arc<Clock>;
@@ -137,9 +138,9 @@ impl Hub {
     }
 
     /// A replica is in step with a core, or is so no more.
-    pub fn stands(&self, follower: &Follower, core: usize, is_in_step: bool) {
+    pub fn stands(&self, follower: &Follower, link: (usize, LinkId), is_in_step: bool) {
         let (host, port) = (&follower.host, follower.port);
-        match self.replicas.stands(follower, core, is_in_step) {
+        match self.replicas.stands(follower, link, is_in_step) {
             Some(true) => tracing::info!(host, port, "a replica is in step"),
             Some(false) => {
                 tracing::warn!(host, port, "a replica is out of step: it is not waited for, whatever the bound says");

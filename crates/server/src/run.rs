@@ -109,7 +109,7 @@ pub fn run(config: Config) -> Result<(), StartError> {
     if let Some(primary) = hub.config.primary.clone() {
         hub.following.follow(Some(primary), By::Setting).map_err(StartError::Thread)?;
     } else {
-        hub.origin.leads();
+        hub.origin.leads(|| None);
     }
     Banner::new(&hub.config, hub.settings.port, address).show(hub.config.log_format);
     signals.wait(&hub);
@@ -130,8 +130,11 @@ pub fn run(config: Config) -> Result<(), StartError> {
     tracing::info!("stopped");
     let is_saved = hub.saves_at_end.load(Ordering::SeqCst) && failed == 0 && saved.is_ok();
     let failure = hub.take_load_failure();
-    if is_saved && failure.is_none() {
-        hub.origin.ends();
+    if is_saved
+        && failure.is_none()
+        && let Some(Ok(Some(last))) = hub.saving.file().map(|file| look_at(&file, None))
+    {
+        hub.origin.ends(last);
     }
     drop(directory);
     match (failure, saved) {
@@ -168,7 +171,7 @@ pub(crate) fn assemble(config: Config, clients_max: usize, port: u16) -> Result<
     let (following, replicas) = (Arc::new(following), Arc::new(Replicas::new(config.cores)));
     let process = Facts::new(clock.clone(), &config, saving.clone(), following.clone(), replicas.clone());
     let settings = settings(&config, clients_max, port, process).map_err(StartError::Random)?;
-    let origin = Origin::new(run_id_bytes(&settings.run_id), config.dir.clone(), last.is_some());
+    let origin = Origin::new(run_id_bytes(&settings.run_id), config.dir.clone(), last);
     let links = (following, replicas, origin);
     let hub = Hub::new(config, clients_max, clock, Arc::new(settings), counters, saving, links);
     match last {
@@ -224,13 +227,15 @@ fn tunables(config: &Config) -> Tunables {
     tunables
 }
 
-fn run_id_bytes(run_id: &str) -> RunId {
+/// Forty hexadecimal digits as bytes.
+pub(crate) fn run_id_bytes(run_id: &str) -> RunId {
     let mut bytes = [0; RUN_ID_BYTES];
     bytes.iter_mut().zip(run_id.bytes()).for_each(|(place, byte)| *place = byte);
     bytes
 }
 
-fn run_id() -> io::Result<String> {
+/// Forty hexadecimal digits that no other process has.
+pub(crate) fn run_id() -> io::Result<String> {
     let bytes: [u64; 4] = random()?;
     let digits: String = bytes.iter().map(|word| format!("{word:016x}")).collect();
     Ok(digits.chars().take(40).collect())

@@ -62,6 +62,10 @@ enum FromCore {
     Done,
 }
 
+/// How a file is opened so that nobody who can write to its directory makes this process write elsewhere, by a symbolic
+/// link, or wait for ever, by a pipe.
+pub const PLAIN_FILE: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
+
 /// What the cores are told.
 #[derive(Clone, Debug, Default)]
 enum Wanted {
@@ -266,14 +270,12 @@ impl Saving {
     }
 
     fn write_to(&self, temporary: &Path, parts: &Receiver<FromCore>) -> io::Result<u64> {
-        // A symbolic link is refused, so that nobody who can write here makes this process write elsewhere.
-        let no_follow = OFlags::NOFOLLOW.bits().cast_signed();
         let options = OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(true)
             .mode(0o600)
-            .custom_flags(no_follow)
+            .custom_flags(PLAIN_FILE)
             .open(temporary);
         let mut writer = Writer::new(BufWriter::with_capacity(PART_BYTES, options?))?;
         let (mut records, mut cores_left) = (0, self.counters.len());

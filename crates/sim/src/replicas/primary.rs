@@ -88,8 +88,8 @@ impl World {
         self.open_gate(place, core);
     }
 
-    /// A link has ended, on this side or the other; `is_renounced`: the replica has ended it.
-    pub(super) fn link_over(&mut self, id: u64, is_renounced: bool) {
+    /// A link has ended, on this side or the other.
+    pub(super) fn link_over(&mut self, id: u64) {
         let Some(wire) = self.wires.get_mut(&id) else { return };
         let (place, core, link) = (wire.primary, wire.core, wire.link);
         if let Some(at) = wire.forth.end(self.now, self.plan.delay_micros_max, &mut self.random) {
@@ -101,9 +101,6 @@ impl World {
         if flows.links.remove(&link).is_some()
             && let Some(outflow) = &mut flows.outflow
         {
-            if is_renounced {
-                outflow.renounce(link);
-            }
             outflow.leave(&mut engine.store, link, clock);
         }
         self.look_who_is_in_step(place, core);
@@ -134,7 +131,7 @@ impl World {
             self.note(Fact::Flushed { run: place.run, core, number, now, records });
         }
         told.into_iter().for_each(|wire| self.tell(wire));
-        over.into_iter().for_each(|wire| self.link_over(wire, false));
+        over.into_iter().for_each(|wire| self.link_over(wire));
         self.look_who_is_in_step(place, core);
         if is_tick {
             self.schedule(self.now + FLUSH_MICROS, Event::Flush { place, core });
@@ -145,8 +142,10 @@ impl World {
     fn look_who_is_in_step(&mut self, place: Place, core: usize) {
         let clock = self.steady(place.node);
         let Some(process) = self.process_of(place) else { return };
-        if let Some(outflow) = process.flows.get_mut(core).and_then(|flows| flows.outflow.as_mut()) {
-            outflow.in_step.look(clock);
+        if let (Some(engine), Some(Flows { outflow: Some(outflow), .. })) =
+            (process.cores.get_mut(core), process.flows.get_mut(core))
+        {
+            outflow.look(&mut engine.store, clock);
         }
         self.open_gate(place, core);
     }
@@ -162,7 +161,7 @@ impl World {
         }
         let links = process.flows.get(core).map(|flows| flows.links.values().map(|told| told.wire).collect());
         let wires: Vec<u64> = links.unwrap_or_default();
-        wires.into_iter().for_each(|wire| self.link_over(wire, false));
+        wires.into_iter().for_each(|wire| self.link_over(wire));
     }
 
     /// What a core holds, by key.

@@ -272,8 +272,8 @@ impl World {
             }
             Ok(Some(Arrival::Bytes(bytes))) => self.hear_back(id, &bytes),
             // Who has closed it itself has said before that it is down.
-            Ok(Some(Arrival::End)) => self.link_over(id, true),
-            Ok(Some(Arrival::Broken)) => self.link_over(id, false),
+            Ok(Some(Arrival::End)) => self.link_over(id),
+            Ok(Some(Arrival::Broken)) => self.link_over(id),
         }
     }
 
