@@ -44,6 +44,15 @@ class Proxy:
                     pass
                 end.close()
 
+    def forget(self) -> list[socket.socket]:
+        """Ends the links there are for who connected, and leaves the other ends open, which hear nothing of it."""
+        pairs, self.pairs = self.pairs, []
+        for client, _ in pairs:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+            client.shutdown(socket.SHUT_RD)
+            client.close()
+        return [target for _, target in pairs]
+
     def _accept(self) -> None:
         while True:
             try:
@@ -71,6 +80,7 @@ class Proxy:
                 sink.sendall(data)
                 if gate is self.to_client:
                     self.passed += len(data)
-            sink.shutdown(socket.SHUT_WR)
+            if sink in {end for pair in self.pairs for end in pair}:
+                sink.shutdown(socket.SHUT_WR)
         except OSError:
             pass

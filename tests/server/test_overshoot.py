@@ -224,6 +224,25 @@ def test_who_leaves_while_answers_wait_holds_up_nothing(start):
             assert primary.stop() == 0
 
 
+@pytest.mark.parametrize("ends_first", [True, False])
+def test_a_replica_whose_old_link_is_still_there_is_in_step(start, ends_first):
+    """Its end of a link is gone and the primary hears nothing of that; it comes again; then the old link ends."""
+    primary = start(2, "--replicas-required", "1", "--replica-lost", "deny", "--replica-timeout", "500ms")
+    with Proxy(primary.port) as proxy, primary.connect() as wire:
+        replica = start(1, "--replicaof", f"127.0.0.1:{proxy.port}")
+        assert eventually(lambda: stands_in_step(primary) and is_up(replica))
+        old = proxy.forget()
+        if ends_first:
+            [end.close() for end in old]
+        assert eventually(lambda: not is_up(replica)) and eventually(lambda: is_up(replica))
+        wire("RL.FIXED key 1000 3600")
+        [end.close() for end in old]
+        for _ in range(20):
+            assert eventually(lambda: stands_in_step(primary) and is_up(replica))
+            assert wire("RL.FIXED key 1000 3600")[0] == 1
+        assert told(primary)["replicas_missing"] == "0"
+
+
 def test_a_link_that_was_cut_is_told_only_what_it_missed(start, cores):
     """Whole slots, but only those that changed; also what changed while nobody was told."""
     primary = start(cores)

@@ -99,8 +99,8 @@ pub struct Arguments {
     pub(crate) overshoot_max: Option<u64>,
 
     /// With --verify: the server that takes over. Where a connection is lost the calls go on there, as soon as it takes
-    /// them, and both servers are held against the limits as one. A host and a port, or a URL; without a user and password
-    /// of its own it has those of --target
+    /// them, and both servers are held against the limits as one. A host and a port, or a URL; without a user and
+    /// password of its own it has those of --target
     #[arg(long, value_name = "HOST:PORT", requires = "verify", conflicts_with_all = ["own_core", "compare"])]
     pub(crate) failover: Option<String>,
 

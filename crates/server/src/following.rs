@@ -46,9 +46,9 @@ const READ_BYTES: usize = 256 * 1024;
 const HELLO_BYTES_MAX: usize = 2 * READ_BYTES;
 const UNLIKELY_TIME: &str = "its time is more than 24 hours from this machine's clock: one of the two is wrong";
 const NOT_PROMISED: &str = "it has not said lately that it waits for this replica";
-const REFUSED: &str = "it is another process than the one that was followed, and may know less. Either go on from here: \
-                       REPLICAOF NO ONE, and have that one follow this one; or give up what is here for what it holds: \
-                       REPLICAOF again";
+const REFUSED: &str = "it is another process than the one that was followed, and may know less. Either go on from \
+                       here: REPLICAOF NO ONE, and have that one follow this one; or give up what is here for what it \
+                       holds: REPLICAOF again";
 /// No primary waits for so long.
 const PROMISE_MICROS_MAX: u64 = 60_000_000;
 /// Slots that are gone through before others have their turn.
