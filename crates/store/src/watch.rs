@@ -13,17 +13,18 @@ use crate::store::{RecordId, Store};
 use tollgate_limits::Micros;
 
 /// Places of the table.
-const PLACES: usize = 1024;
+const PLACES: usize = 1 << 17;
 
 /// When marks were last cleared.
 pub(crate) struct Clearings {
     count: u64,
-    last: Box<[u64; PLACES]>,
+    last: Box<[u64]>,
 }
 
 impl Clearings {
     pub fn new() -> Clearings {
-        Clearings { count: 0, last: Box::new([0; PLACES]) }
+        // Memory that the system gives only where a place is used.
+        Clearings { count: 0, last: vec![0; PLACES].into() }
     }
 
     fn note(&mut self, at: Located) {
