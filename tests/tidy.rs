@@ -31,7 +31,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
 const SOURCE_FOLDERS: [&str; 5] = ["benches", "crates", "fuzz", "src", "tests"];
 
 /// Crates that are given the time and never wait.
-const PURE_CRATES: [&str; 4] = ["limits", "resp", "store", "engine"];
+const PURE_CRATES: [&str; 5] = ["limits", "resp", "store", "topology", "engine"];
 /// What none of them may depend on, however far down.
 const IMPURE_PACKAGES: [&str; 6] = ["tokio", "mio", "hyper", "chrono", "time", "async-std"];
 /// What stands for a clock, a thread or a socket in source.
