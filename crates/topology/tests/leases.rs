@@ -127,7 +127,7 @@ fn a_new_process_leads_only_where_no_replica_knows_more() {
     // The replica restarts too: nobody knows more than what the primary has kept.
     map.apply(&Change::Announce { id: R, info: info(8) }).unwrap();
     let anew = Change::LeadAnew { id: P, since: 1, run: RunId([7; 20]), is_forced: false };
-    assert_eq!(leader.look(&map, now), [anew.clone()]);
+    assert_eq!(leader.look(&map, now), std::slice::from_ref(&anew));
     map.apply(&anew).unwrap();
     leader.settled(&anew);
     assert!(leader.grant(&map, &asks(&map, P, 7, 100), now).is_some());
