@@ -65,6 +65,8 @@ pub enum Change {
         of: NodeId,
         /// Since when it has led, [`Leading::since`].
         since: u64,
+        /// Rises with each word of this primary about them: one that was overtaken on its way is refused.
+        number: u64,
         /// Those replicas, each as the process that it is.
         replicas: BTreeMap<NodeId, RunId>,
     },
@@ -186,7 +188,7 @@ impl SlotMap {
             Change::AddSlots { id, slots } => self.add_slots(*id, slots)?,
             Change::DelSlots { by, lapsed, slots } => self.del_slots(*by, lapsed, slots)?,
             Change::Replicate { id, of } => self.replicate(*id, *of)?,
-            Change::InStep { of, since, replicas } => self.in_step(*of, *since, replicas)?,
+            Change::InStep { of, since, number, replicas } => self.in_step(*of, *since, *number, replicas)?,
             Change::Promote { from, since, to, run, is_forced } => {
                 self.promote(*from, *since, *to, *run, *is_forced)?
             }
@@ -216,7 +218,7 @@ impl SlotMap {
             return self.announce(id, info);
         }
         self.refuse_busy(id, slots)?;
-        let leading = Leading { since: self.next_epoch(), run: info.run, in_step: BTreeMap::new() };
+        let leading = Leading::new(self.next_epoch(), info.run);
         let node = Node { info: info.clone(), role: Role::Primary(leading), config_epoch, shard: id };
         self.nodes.insert(id, node);
         self.slots.give(slots, Some(id));
@@ -306,16 +308,23 @@ impl SlotMap {
         }
     }
 
-    fn in_step(&mut self, of: NodeId, since: u64, replicas: &BTreeMap<NodeId, RunId>) -> Result<bool, Refused> {
+    fn in_step(
+        &mut self,
+        of: NodeId,
+        since: u64,
+        number: u64,
+        replicas: &BTreeMap<NodeId, RunId>,
+    ) -> Result<bool, Refused> {
         // One that has restarted or follows another since is left out: the fewer may take over, the safer.
         let follows = |(id, run): &(&NodeId, &RunId)| {
             self.followed_by(**id) == Some(of) && self.nodes.get(id).is_some_and(|node| node.info.run == **run)
         };
         let replicas = replicas.iter().filter(follows).map(|(id, run)| (*id, *run)).collect();
         match &mut self.node(of)?.role {
-            Role::Primary(leading) if is_same_epoch(leading.since, since) => {
-                let before = std::mem::replace(&mut leading.in_step, replicas);
-                Ok(before != leading.in_step)
+            Role::Primary(leading) if is_same_epoch(leading.since, since) && leading.in_step_number < number => {
+                leading.in_step_number = number;
+                leading.in_step = replicas;
+                Ok(true)
             }
             _ => Err(Refused::Stale),
         }
@@ -333,7 +342,7 @@ impl SlotMap {
         }
         let (since, config_epoch) = (self.next_epoch(), self.config_epoch_max().saturating_add(1));
         let node = self.node(to)?;
-        node.role = Role::Primary(Leading { since, run, in_step: BTreeMap::new() });
+        node.role = Role::Primary(Leading::new(since, run));
         node.config_epoch = config_epoch;
         self.follow_instead(from, to);
         self.node(from)?.role = Role::Replica { of: to };
@@ -355,7 +364,7 @@ impl SlotMap {
         if !leading.in_step.is_empty() && !is_forced {
             return Err(Refused::ReplicaTakesOver);
         }
-        *leading = Leading { since: next, run, in_step: BTreeMap::new() };
+        *leading = Leading::new(next, run);
         Ok(true)
     }
 

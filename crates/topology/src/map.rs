@@ -72,6 +72,15 @@ pub struct Leading {
     pub run: RunId,
     /// The replicas that may take over, each as the process that it is: the primary waits for all of them.
     pub in_step: BTreeMap<NodeId, RunId>,
+    /// The last of this primary's words about them, [`crate::change::Change::InStep`].
+    pub in_step_number: u64,
+}
+
+impl Leading {
+    /// A process that leads since this epoch, with nobody who may take over.
+    pub fn new(since: u64, run: RunId) -> Leading {
+        Leading { since, run, in_step: BTreeMap::new(), in_step_number: 0 }
+    }
 }
 
 /// Digits of the name of a state.

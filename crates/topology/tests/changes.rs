@@ -45,8 +45,8 @@ fn any_change() -> impl Strategy<Value = Change> {
         (node(), prop::collection::btree_set(node(), 0..2), any_slots())
             .prop_map(|(by, lapsed, slots)| { Change::DelSlots { by, lapsed, slots } }),
         (node(), node()).prop_map(|(id, of)| Change::Replicate { id, of }),
-        (node(), since(), prop::collection::btree_map(node(), process(), 0..3))
-            .prop_map(|(of, since, replicas)| { Change::InStep { of, since, replicas } }),
+        (node(), since(), 0..6u64, prop::collection::btree_map(node(), process(), 0..3))
+            .prop_map(|(of, since, number, replicas)| Change::InStep { of, since, number, replicas }),
         (node(), since(), node(), process(), any::<bool>())
             .prop_map(|(from, since, to, run, is_forced)| { Change::Promote { from, since, to, run, is_forced } }),
         (node(), since(), process(), any::<bool>()).prop_map(|(id, since, run, is_forced)| Change::LeadAnew {
@@ -127,7 +127,7 @@ fn pair_and_one() -> SlotMap {
     }
     map.apply(&Change::Replicate { id: id(3), of: id(1) }).unwrap();
     let since = map.leading(id(1)).unwrap().since;
-    map.apply(&Change::InStep { of: id(1), since, replicas: BTreeMap::from([(id(3), run(3))]) }).unwrap();
+    map.apply(&Change::InStep { of: id(1), since, number: 1, replicas: BTreeMap::from([(id(3), run(3))]) }).unwrap();
     map
 }
 

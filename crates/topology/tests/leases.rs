@@ -27,7 +27,7 @@ fn pair() -> SlotMap {
     }
     map.apply(&Change::Replicate { id: R, of: P }).unwrap();
     let replicas = BTreeMap::from([(R, RunId([2; 20]))]);
-    map.apply(&Change::InStep { of: P, since: 1, replicas }).unwrap();
+    map.apply(&Change::InStep { of: P, since: 1, number: 1, replicas }).unwrap();
     map
 }
 
