@@ -14,7 +14,11 @@
 //! a promise, given at any age before        └── holds for timeout/2 ──┘ and its way there, less than timeout/4
 //! ```
 //!
-//! **Invariant:** while a replica is promised to be in step, nothing counts as safe that it has not acknowledged.
+//! In a cluster a group decides who may take over, and its word is not taken back as fast as a link is lost: who is
+//! *kept* is waited for, late or gone, until the group has let it go.
+//!
+//! **Invariant:** while a replica is promised to be in step, or is kept, nothing counts as safe that it has not
+//! acknowledged.
 
 use crate::planted::{Planted, is_planted};
 use std::collections::{BTreeMap, VecDeque};
@@ -48,7 +52,11 @@ struct Member {
     acknowledged: u32,
     is_copied: bool,
     counts: bool,
+    /// Something that it was told has waited too long to be acknowledged.
+    is_late: bool,
     is_gone: bool,
+    /// It may take over by another's word.
+    is_kept: bool,
     promised_until: u64,
     /// Parts that it was told, and that it has acknowledged.
     told: u64,
@@ -105,9 +113,20 @@ impl InStep {
     /// A link comes after this flush.
     pub(crate) fn join(&mut self, link: LinkId, acknowledged: u32) {
         let (told, heard, probe, round_trip) = Default::default();
-        let (is_copied, counts, is_gone, promised_until) = Default::default();
-        let member =
-            Member { acknowledged, is_copied, counts, is_gone, promised_until, told, heard, probe, round_trip };
+        let (is_copied, counts, is_late, is_gone, is_kept, promised_until) = Default::default();
+        let member = Member {
+            acknowledged,
+            is_copied,
+            counts,
+            is_late,
+            is_gone,
+            is_kept,
+            promised_until,
+            told,
+            heard,
+            probe,
+            round_trip,
+        };
         self.members.insert(link, member);
     }
 
@@ -179,18 +198,32 @@ impl InStep {
         let mut is_any_out = false;
         self.members.retain(|_, member| {
             let age = age(flushes, last, member.acknowledged, clock);
-            if member.counts && age >= timeout {
+            member.is_late |= age >= timeout;
+            if member.counts && age >= timeout && !member.is_kept {
                 (member.counts, is_any_out) = (false, true);
             } else if member.is_copied && !member.is_gone && age < timeout / 4 {
-                member.counts = true;
+                (member.counts, member.is_late) = (true, false);
             }
-            let is_over = member.is_gone && member.promised_until <= clock;
+            let is_over = member.is_gone && member.promised_until <= clock && !member.is_kept;
             is_any_out |= is_over && member.counts;
             !is_over
         });
         if is_any_out || self.members.is_empty() {
             self.settle();
         }
+    }
+
+    /// Says whether a link is of a replica that may take over by another's word: then it is waited for until this is
+    /// said otherwise. Answers whether it is waited for now.
+    pub fn keep(&mut self, link: LinkId, is_kept: bool) -> bool {
+        let Some(member) = self.members.get_mut(&link) else { return false };
+        member.is_kept = is_kept;
+        member.counts
+    }
+
+    /// The links of which anything is to be expected, and whether each is gone.
+    pub fn links(&self) -> impl Iterator<Item = (LinkId, bool)> {
+        self.members.iter().map(|(link, member)| (*link, member.is_gone))
     }
 
     /// Whether anybody is waited for.
@@ -201,9 +234,9 @@ impl InStep {
 
     /// Whether a link is in step: it knows all that is safe.
     pub fn is_in_step(&self, link: LinkId) -> bool {
-        self.members
-            .get(&link)
-            .is_some_and(|member| member.counts && !member.is_gone && member.acknowledged >= self.safe_number)
+        self.members.get(&link).is_some_and(|member| {
+            member.counts && !member.is_late && !member.is_gone && member.acknowledged >= self.safe_number
+        })
     }
 
     /// Promises a link that it is in step for so many microseconds on; 0: it is not.

@@ -370,3 +370,29 @@ fn with_nobody_left_all_that_is_admitted_counts() {
         assert_eq!(primary.overshoot(), 7, "{bound:?}");
     }
 }
+
+#[test]
+fn who_may_take_over_by_anothers_word_is_waited_for_until_that_is_taken_back() {
+    for is_gone in [false, true] {
+        let (mut primary, links) = Primary::new(Some(0), 2);
+        let [stays, lags] = links[..] else { panic!("two links") };
+        assert!(primary.outflow.in_step.keep(lags, true), "it is waited for anyway");
+        if is_gone {
+            primary.outflow.leave(&mut primary.store, lags, primary.now);
+        }
+        let mark = primary.charge("a", 1);
+        primary.flush();
+        assert!(!primary.answer(mark, 1));
+        primary.wait(TIMEOUT);
+        primary.acknowledge(stays);
+        primary.wait(10 * TIMEOUT);
+        assert_eq!(primary.released(), [], "gone: {is_gone}");
+        assert!(!primary.outflow.in_step.is_in_step(lags), "it can be let go");
+        assert!(primary.outflow.in_step.is_in_step(stays));
+        primary.outflow.in_step.keep(lags, false);
+        primary.wait(1);
+        assert_eq!(primary.released(), [1]);
+        assert_eq!(primary.outflow.in_step.links().count(), if is_gone { 1 } else { 2 });
+        assert!(!primary.outflow.in_step.keep(lags, true), "who is not waited for cannot be kept any more");
+    }
+}
