@@ -16,6 +16,7 @@ use crate::id::NodeId;
 use crate::lease::{Ask, Follows, Grant};
 use crate::map::{Leading, SlotMap};
 use crate::planted::{Planted, is_planted};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How clocks may differ: in this much time they do by one unit. Crystals are good to 100 in a million.
@@ -32,7 +33,7 @@ pub fn wait_micros(map: &SlotMap) -> u64 {
 }
 
 /// Why a node's wish is not granted yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum NotYet {
     /// Another change about the node is under way.
     #[error("ERR Another change is under way, try again")]
