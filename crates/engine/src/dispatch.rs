@@ -1,7 +1,7 @@
 //! What a connection does with a command before any core runs it: look its row up, check it, say where it goes.
 
 use crate::bounds::KEY_BYTES_MAX;
-use crate::command::{Flags, Handler, Route};
+use crate::command::{Flags, Handler, Keys, Route};
 use crate::connection::NOAUTH;
 use crate::keys::parse_cursor;
 use crate::registry::{Entry, Found, Registry, registry};
@@ -223,6 +223,9 @@ pub const READONLY: &str = "READONLY You can't write against a read only replica
 /// The answer of a primary to the same, where fewer replicas are in step than must be.
 pub const NOREPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 
+/// The answer of a node of a cluster that may not serve now what is its own.
+pub const FENCED: &str = "CLUSTERDOWN The cluster is down";
+
 /// Whether this session may run the command; `standing`: what keeps the process from it.
 ///
 /// # Errors
@@ -234,6 +237,9 @@ pub fn may_run(entry: &Entry, session: &Session, standing: Standing) -> Result<(
     }
     if standing.has(Standing::LOADING) && !entry.command.flags.has(Flags::LOADING) {
         return Err(LOADING);
+    }
+    if standing.has(Standing::FENCED) && (entry.command.keys != Keys::NONE || entry.command.flags.has(Flags::WRITE)) {
+        return Err(FENCED);
     }
     if !entry.command.flags.has(Flags::WRITE) {
         return Ok(());

@@ -1,6 +1,7 @@
 //! What a command asks of the shell besides its reply. The engine decides; the shell does.
 
 use tollgate_limits::Micros;
+use tollgate_topology::{NodeId, RunId};
 
 /// What a replica says that it was told of a core before its link was cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub enum Effect {
         port: u16,
         /// What it was told before.
         told: Option<ToldBefore>,
+        /// Which node of the cluster it is, and which process of that.
+        node: Option<(NodeId, RunId)>,
     },
     /// Answer this connection with how many replicas have all that is held now, once they are so many or that time has
     /// passed.

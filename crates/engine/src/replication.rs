@@ -8,6 +8,7 @@ use crate::limit_commands::integer;
 use crate::session::Session;
 use crate::settings::FollowingState;
 use tollgate_resp::Reply;
+use tollgate_topology::{NodeId, RunId};
 
 /// REPLICAOF host port, REPLICAOF NO ONE; SLAVEOF likewise.
 pub fn replicaof(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
@@ -71,8 +72,8 @@ pub fn wait(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mu
     core.effects.push(Effect::AwaitReplicas { count: u64::try_from(count).unwrap_or(0), timeout });
 }
 
-/// RL.FLOW version core port [run-id telling number]: what a replica says to be told what a core holds, and up to where
-/// it was told before.
+/// RL.FLOW version core port [run-id telling number] [AS node run]: what a replica says to be told what a core holds, up
+/// to where it was told before, and which node of the cluster it is.
 pub fn flow(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
     let number = |position| std::str::from_utf8(call.argument(position)).ok().and_then(|text| text.parse::<u16>().ok());
     let (Some(version), Some(of), Some(port)) = (number(1), number(2), number(3)) else {
@@ -90,7 +91,10 @@ pub fn flow(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mu
     if of >= core.cores {
         return reply.error(&format!("ERR no such core: there are {}", integer(u64::from(core.cores))));
     }
-    let told = match call.args.len() {
+    let Some((arguments, node)) = node(call) else {
+        return reply.error("ERR RL.FLOW takes a node and its run after AS");
+    };
+    let told = match arguments {
         4 => None,
         7 => match told_before(call) {
             Some(told) => Some(told),
@@ -98,7 +102,17 @@ pub fn flow(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mu
         },
         _ => return reply.error("ERR RL.FLOW takes a run id, a telling and a number of a flush, or none of them"),
     };
-    core.effects.push(Effect::Flow { core: of, port, told });
+    core.effects.push(Effect::Flow { core: of, port, told, node });
+}
+
+/// How many arguments come before AS, and who is named after it. `None`: nobody can be called so.
+fn node(call: &Call<'_>) -> Option<(usize, Option<(NodeId, RunId)>)> {
+    let arguments = call.args.len();
+    let Some(at) = arguments.checked_sub(3).filter(|at| *at >= 4 && call.is_word(*at, "AS")) else {
+        return Some((arguments, None));
+    };
+    let [id, run] = [1, 2].map(|next| std::str::from_utf8(call.argument(at.saturating_add(next))).ok());
+    Some((at, Some((id?.parse().ok()?, run?.parse().ok()?))))
 }
 
 fn told_before(call: &Call<'_>) -> Option<ToldBefore> {

@@ -151,6 +151,10 @@ pub trait Process: Send + Sync {
     fn following(&self) -> Option<Following> {
         None
     }
+    /// How much is left of the lease under which a node of a cluster serves. `None`: it is no such node.
+    fn lease_left_micros(&self) -> Option<u64> {
+        None
+    }
     /// Who follows it.
     fn replicas(&self) -> Vec<ReplicaSeen> {
         Vec::new()

@@ -67,11 +67,19 @@ impl Standing {
     pub const REPLICA: Standing = Standing(2);
     /// Fewer replicas are in step than must be for a key to be changed.
     pub const LACKS_REPLICAS: Standing = Standing(4);
+    /// In a cluster, it holds no lease under which it could serve the slots that are its own.
+    pub const FENCED: Standing = Standing(8);
 
     /// Whether this is one of them.
     #[inline]
     pub const fn has(self, other: Standing) -> bool {
         self.0 & other.0 != 0
+    }
+
+    /// Both.
+    #[inline]
+    pub const fn with(self, other: Standing) -> Standing {
+        Standing(self.0 | other.0)
     }
 }
 

@@ -10,6 +10,8 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use tollgate_limits::parse_duration;
 use tollgate_store::Eviction;
+use tollgate_topology::change::{LEASE_MS_MAX, LEASE_MS_MIN};
+use tollgate_topology::map::LEASE_MS_DEFAULT;
 
 /// A setting that CONFIG SET can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub enum Tunable {
     ReplicasRequired,
     /// Whether calls are refused with fewer: 1 if so.
     ReplicaLost,
+    /// Milliseconds of a lease in a cluster: for so long a node may serve that reaches nobody.
+    ClusterNodeTimeout,
 }
 
 /// What a value may be.
@@ -67,7 +71,7 @@ pub const SLOWLOG_LENGTH_MAX: i64 = 10_000;
 
 impl Tunable {
     /// All, in the order of CONFIG GET.
-    pub const ALL: [Tunable; 11] = [
+    pub const ALL: [Tunable; 12] = [
         Tunable::MaxMemory,
         Tunable::MaxMemoryPolicy,
         Tunable::Timeout,
@@ -79,6 +83,7 @@ impl Tunable {
         Tunable::ReplicaTimeout,
         Tunable::ReplicasRequired,
         Tunable::ReplicaLost,
+        Tunable::ClusterNodeTimeout,
     ];
 
     /// The name in CONFIG GET and SET, on the command line and in the file.
@@ -95,6 +100,7 @@ impl Tunable {
             Tunable::ReplicaTimeout => "replica-timeout",
             Tunable::ReplicasRequired => "replicas-required",
             Tunable::ReplicaLost => "replica-lost",
+            Tunable::ClusterNodeTimeout => "cluster-node-timeout",
         }
     }
 
@@ -112,6 +118,7 @@ impl Tunable {
             Tunable::ReplicaTimeout => 8,
             Tunable::ReplicasRequired => 9,
             Tunable::ReplicaLost => 10,
+            Tunable::ClusterNodeTimeout => 11,
         }
     }
 
@@ -128,6 +135,7 @@ impl Tunable {
             Tunable::ReplicaTimeout => Kind::Time(REPLICA_TIMEOUTS.0, REPLICA_TIMEOUTS.1),
             Tunable::ReplicasRequired => Kind::Integer(0, REPLICAS_MAX),
             Tunable::ReplicaLost => Kind::Word(&LOST),
+            Tunable::ClusterNodeTimeout => Kind::Integer(LEASE_MS_MIN as i64, LEASE_MS_MAX as i64),
         }
     }
 
@@ -204,6 +212,7 @@ impl Default for Tunables {
         tunables.set(Tunable::SlowlogMaxLen, 128);
         tunables.set(Tunable::OvershootMax, -1);
         tunables.set(Tunable::ReplicaTimeout, 1_000);
+        tunables.set(Tunable::ClusterNodeTimeout, i64::from(LEASE_MS_DEFAULT));
         tunables
     }
 }
@@ -348,6 +357,6 @@ mod tests {
         }
         assert_eq!((tunables.policy_name(), tunables.eviction()), ("evict-least", Eviction::EvictLeast));
         assert_eq!(tunables.memory_max_bytes(), u64::MAX >> 1);
-        assert_eq!(Tunable::ALL.map(Tunable::place), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        assert_eq!(Tunable::ALL.map(Tunable::place), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
     }
 }

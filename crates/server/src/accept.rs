@@ -2,7 +2,7 @@
 
 use crate::connection::{Connection, Peer};
 use crate::flows;
-use crate::hub::Fresh;
+use crate::hub::{Fresh, FreshFlow};
 use crate::stream::Stream;
 use crate::worker::Worker;
 use socket2::{SockRef, TcpKeepalive};
@@ -122,9 +122,12 @@ pub fn spawn(worker: Rc<Worker>, fresh: Fresh) {
         Fresh::Tcp(stream, peer, local) => {
             TcpStream::from_std(stream).map(|stream| serve(&worker, stream, tcp_peer(peer, local)))
         }
-        Fresh::Flow(stream, follower, has) => TcpStream::from_std(stream).map(|stream| {
-            tokio::task::spawn_local(flows::serve(worker.clone(), stream, follower, has));
-        }),
+        Fresh::Flow(flow) => {
+            let FreshFlow { stream, follower, has } = *flow;
+            TcpStream::from_std(stream).map(|stream| {
+                tokio::task::spawn_local(flows::serve(worker.clone(), stream, follower, has));
+            })
+        }
         Fresh::Unix(stream) => {
             let peer = unix_peer(&worker);
             UnixStream::from_std(stream).map(|stream| serve(&worker, stream, peer))

@@ -20,7 +20,7 @@ use crate::batch::{BATCH_COMMANDS_MAX, Batch, Item, Stop};
 use crate::clock::boot_micros;
 use crate::flows::{self, Follower};
 use crate::gate::Tells;
-use crate::hub::Fresh;
+use crate::hub::{Fresh, FreshFlow};
 use crate::monitor::Monitor;
 use crate::outbox::{Marks, Outbox};
 use crate::spread;
@@ -46,9 +46,11 @@ use tollgate_engine::parcel::{NewJob, Parcel, Task};
 use tollgate_engine::plain::{Order, Plain, PlainCall, Row};
 use tollgate_engine::registry::Entry;
 use tollgate_engine::session::{Client, Session};
+use tollgate_engine::shared::Standing;
 use tollgate_engine::transaction::Transactions;
 use tollgate_replication::flow::Has;
 use tollgate_resp::{Args, Parser, Protocol, ProtocolError, Reply, RequestLimits};
+use tollgate_topology::{NodeId, RunId};
 
 /// A client that must authenticate has this long.
 const AUTHENTICATION_TIME: Duration = Duration::from_secs(10);
@@ -95,8 +97,10 @@ pub struct Connection<S> {
     skipping: bool,
     /// What the present command is to be answered after.
     awaited: Option<Awaited>,
-    /// The core whose flow it asked for, the port of the replica that it is, and what that was told before.
-    flow: Option<(usize, u16, Option<ToldBefore>)>,
+    /// What it asked to be told.
+    flow: Option<Flow>,
+    /// What keeps the process from running every command, as of the present batch.
+    standing: Standing,
     ending: Option<Ending>,
 }
 
@@ -107,6 +111,19 @@ enum Awaited {
     Replicas { count: u64, timeout: u64 },
     /// The snapshot of this number.
     Snapshot(u64),
+}
+
+/// What a replica asks to be told.
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    /// The core that tells.
+    core: usize,
+    /// The port at which the replica serves.
+    port: u16,
+    /// What it was told before.
+    told: Option<ToldBefore>,
+    /// Which node of a cluster it is.
+    node: Option<(NodeId, RunId)>,
 }
 
 /// How a connection ends once its replies are written.
@@ -162,6 +179,7 @@ impl<S: Stream> Connection<S> {
             skipping: false,
             awaited: None,
             flow: None,
+            standing: Standing::default(),
             ending: None,
         }
     }
@@ -209,8 +227,8 @@ impl<S: Stream> Connection<S> {
         self.worker.unregister(self.session.client.id);
         self.session.transactions = Transactions::default();
         self.tell_queued();
-        if let Some((core, port, told)) = self.flow {
-            return self.become_flow(core, port, told);
+        if let Some(flow) = self.flow.take() {
+            return self.become_flow(flow);
         }
         if self.ending != Some(Ending::Linger) || self.wire.shut_down().await.is_err() {
             return;
@@ -265,12 +283,16 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Hands the socket to the core whose flow was asked for.
-    fn become_flow(&self, core: usize, port: u16, told: Option<ToldBefore>) {
+    fn become_flow(&self, flow: Flow) {
+        let Flow { core, port, told, node } = flow;
         let host = self.session.client.address.rsplit_once(':').map_or("", |(host, _)| host);
-        let follower = Follower { host: host.trim_matches(['[', ']']).to_owned(), port };
+        let follower = Follower { host: host.trim_matches(['[', ']']).to_owned(), port, node };
         let has = told.map(|ToldBefore { run_id, telling, number }| Has { run_id, telling, number });
         let stream = self.wire.stream().borrow().duplicate().map(TcpStream::from);
-        let handed = stream.map(|stream| self.worker.hub.hand_over(core, Fresh::Flow(stream, follower, has)));
+        let handed = stream.map(|stream| {
+            let fresh = Fresh::Flow(Box::new(FreshFlow { stream, follower, has }));
+            self.worker.hub.hand_over(core, fresh)
+        });
         if !matches!(handed, Ok(Ok(()))) {
             tracing::warn!(core, "a replica cannot be told what this core holds; it will come again");
         }
@@ -279,6 +301,10 @@ impl<S: Stream> Connection<S> {
     /// Runs everything that is whole in the buffer. Answers whether that was much, and where what is left begins.
     async fn process(&mut self, buffer: &[u8], batch: &mut Batch) -> (bool, usize) {
         let (mut start, mut commands) = (0, 0);
+        self.standing = self.worker.standing();
+        if self.standing.has(Standing::FENCED) {
+            Box::pin(self.wait_out_fence()).await;
+        }
         let stop = loop {
             let (commands_max, makes_rows) = (self.commands_max(), self.makes_rows());
             let dispatcher = &self.worker.dispatcher;
@@ -304,6 +330,7 @@ impl<S: Stream> Connection<S> {
             if self.ending.is_some() || stop != Stop::Full {
                 break stop;
             }
+            self.standing = self.worker.standing();
         };
         match stop {
             Stop::Broken(error) if self.ending.is_none() => self.break_off(&error),
@@ -418,7 +445,7 @@ impl<S: Stream> Connection<S> {
                 next += 1;
                 continue;
             };
-            if let Err(text) = may_run(ready.entry, &self.session, worker.hub.settings.shared.standing()) {
+            if let Err(text) = may_run(ready.entry, &self.session, self.standing) {
                 core.counters.rejected(ready.entry.index, text);
                 Reply::new(&mut self.outbox.bytes, self.session.protocol).error(text);
                 next += 1;
@@ -503,6 +530,11 @@ impl<S: Stream> Connection<S> {
         &self.worker
     }
 
+    /// What keeps the process from running every command, as of the present batch.
+    pub(crate) fn standing(&self) -> Standing {
+        self.standing
+    }
+
     /// Whether nothing more is to be run.
     pub(crate) fn is_ending(&self) -> bool {
         self.ending.is_some() || self.worker.is_halted()
@@ -555,8 +587,8 @@ impl<S: Stream> Connection<S> {
                 }
                 Effect::SetClock(micros) => self.worker.hub.clock.set(micros),
                 Effect::Shutdown { saves } => self.worker.hub.shut_down(saves != Some(false)),
-                Effect::Flow { core, port, told } => {
-                    self.flow = Some((usize::from(core), port, told));
+                Effect::Flow { core, port, told, node } => {
+                    self.flow = Some(Flow { core: usize::from(core), port, told, node });
                     self.ending = Some(Ending::Close);
                 }
                 Effect::AwaitReplicas { count, timeout } => {

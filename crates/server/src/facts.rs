@@ -6,6 +6,7 @@ use crate::flows::Replicas;
 use crate::following::{By, Following, Primary};
 use crate::hub::SharedClock;
 use crate::saving::Saving;
+use crate::tenure::Tenure;
 use rustix::param::page_size;
 use std::fs;
 use std::path::PathBuf;
@@ -19,9 +20,11 @@ pub struct Facts {
     started_micros: u64,
     clock: SharedClock,
     config_file: Option<PathBuf>,
+    is_clustered: bool,
     saving: Arc<Saving>,
     following: Arc<Following>,
     replicas: Arc<Replicas>,
+    tenure: Arc<Tenure>,
 }
 
 /// Kernel ticks a second of the times in /proc, fixed on Linux.
@@ -35,11 +38,10 @@ impl Facts {
         clock: SharedClock,
         config: &Config,
         saving: Arc<Saving>,
-        following: Arc<Following>,
-        replicas: Arc<Replicas>,
+        (following, replicas, tenure): (Arc<Following>, Arc<Replicas>, Arc<Tenure>),
     ) -> Facts {
-        let config_file = config.file.clone();
-        Facts { started_micros: boot_micros(), clock, config_file, saving, following, replicas }
+        let (config_file, is_clustered) = (config.file.clone(), config.cluster.is_some());
+        Facts { started_micros: boot_micros(), clock, config_file, is_clustered, saving, following, replicas, tenure }
     }
 }
 
@@ -87,6 +89,9 @@ impl Process for Facts {
     }
 
     fn follow(&self, primary: Option<(String, u16)>) -> Result<(), String> {
+        if self.is_clustered {
+            return Err("REPLICAOF not allowed in cluster mode.".to_owned());
+        }
         self.following
             .follow(primary.map(|(host, port)| Primary { host, port }), By::Operator)
             .map_err(|error| error.to_string())
@@ -94,6 +99,10 @@ impl Process for Facts {
 
     fn following(&self) -> Option<tollgate_engine::settings::Following> {
         self.following.shown()
+    }
+
+    fn lease_left_micros(&self) -> Option<u64> {
+        self.tenure.left_micros()
     }
 
     fn replicas(&self) -> Vec<ReplicaSeen> {

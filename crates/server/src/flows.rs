@@ -8,6 +8,7 @@
 //! that they wait for is.
 
 use crate::clock::boot_micros;
+use crate::group::Group;
 use crate::hub::Hub;
 use crate::worker::Worker;
 use std::cell::{Cell, RefCell};
@@ -24,6 +25,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Notify;
 use tollgate_engine::client_state::ClientState;
+use tollgate_engine::dispatch::{FENCED, NOREPLICAS};
 use tollgate_engine::replication::FLOW_VERSION;
 use tollgate_engine::session::Client;
 use tollgate_engine::settings::ReplicaSeen;
@@ -32,6 +34,7 @@ use tollgate_replication::flow::{Ack, Has, Hello, RUN_ID_BYTES};
 use tollgate_replication::in_step::{Admitted, LinkId};
 use tollgate_replication::outflow::{Moment, Outflow};
 use tollgate_resp::Protocol;
+use tollgate_topology::{NodeId, RunId};
 
 const _: () = assert!(VERSION as u16 == FLOW_VERSION, "a replica asks for what it is told");
 
@@ -59,6 +62,8 @@ pub struct Follower {
     pub host: String,
     /// See `host`.
     pub port: u16,
+    /// Which node of a cluster it is, and which process of that.
+    pub node: Option<(NodeId, RunId)>,
 }
 
 /// The flows of one core.
@@ -67,6 +72,8 @@ pub struct Flows {
     /// What is told; none before the first replica.
     pub outflow: RefCell<Option<Outflow>>,
     links: RefCell<BTreeMap<LinkId, Rc<Link>>>,
+    /// Whose links those are of which anything is to be expected, also when they are gone.
+    followers: RefCell<BTreeMap<LinkId, Follower>>,
     is_ticking: Cell<bool>,
     /// Whether nothing had changed at the last flush.
     is_quiet: Cell<bool>,
@@ -151,6 +158,7 @@ pub async fn serve(worker: Rc<Worker>, stream: TcpStream, follower: Follower, ha
     };
     let (read, write) = stream.into_split();
     flows.links.borrow_mut().insert(id, link.clone());
+    flows.followers.borrow_mut().insert(id, follower.clone());
     worker.core.borrow_mut().clients.insert(client.id, client.clone());
     worker.hub.replicas.joined(&follower);
     if !flows.is_ticking.replace(true) {
@@ -229,7 +237,7 @@ async fn tell(link: &Link, mut write: OwnedWriteHalf) -> io::Result<()> {
     }
 }
 
-async fn hear(worker: &Worker, id: LinkId, follower: &Follower, mut read: OwnedReadHalf) -> io::Result<()> {
+async fn hear(worker: &Rc<Worker>, id: LinkId, follower: &Follower, mut read: OwnedReadHalf) -> io::Result<()> {
     loop {
         let mut bytes = [0; Ack::BYTES];
         read.read_exact(&mut bytes).await?;
@@ -278,12 +286,15 @@ async fn tick(worker: Rc<Worker>) {
 }
 
 /// Finds out who is in step, and lets out what waited for who is not any more.
-fn look(worker: &Worker) {
+fn look(worker: &Rc<Worker>) {
     let flows = &worker.flows;
     if let Some(outflow) = &mut *flows.outflow.borrow_mut() {
         let tunables = &worker.hub.settings.tunables;
         outflow.in_step.set_timeout(tunables.replica_timeout_micros());
         worker.gate.set_bound(tunables.overshoot_max(), worker.hub.mesh.cores());
+        if let Some(group) = &worker.hub.group {
+            keep(worker, group, outflow);
+        }
         outflow.look(&mut worker.core.borrow_mut().store, boot_micros());
         let links = flows.links.borrow();
         for (id, link) in &*links {
@@ -296,10 +307,27 @@ fn look(worker: &Worker) {
         worker.gate.look(outflow, lacks, flows.is_quiet.get() && !links.is_empty());
     }
     if worker.hub.settings.shared.lacks_replicas() {
-        worker.gate.refuse_all(worker);
+        worker.gate.refuse_all(worker, NOREPLICAS);
     }
     worker.gate.release(worker);
     note(worker);
+}
+
+/// Has waited for, until the group lets it go, whom the group may have take over. One that has come again is waited for
+/// by its new link alone.
+fn keep(worker: &Worker, group: &Group, outflow: &mut Outflow) {
+    let mut followers = worker.flows.followers.borrow_mut();
+    let links: Vec<(LinkId, bool)> = outflow.in_step.links().collect();
+    followers.retain(|link, _| links.iter().any(|(of, _)| of == link));
+    let kept = group.kept();
+    let nodes = |(link, is_gone): &(LinkId, bool)| Some((*link, *is_gone, followers.get(link)?.node?));
+    let nodes: Vec<(LinkId, bool, (NodeId, RunId))> = links.iter().filter_map(nodes).collect();
+    for (link, is_gone, node) in &nodes {
+        let has_come_again = || nodes.iter().any(|(other, _, of)| of == node && outflow.in_step.is_in_step(*other));
+        let is_kept = kept.contains(node) && !(*is_gone && has_come_again());
+        outflow.in_step.keep(*link, is_kept);
+    }
+    group.adopted(worker.index, &kept);
 }
 
 /// Brings what INFO and /metrics show up to date, at each tick of a core too: with no replica left it goes on growing.
@@ -367,7 +395,7 @@ fn flush(worker: &Worker, is_tick: bool) {
 /// Ends all links of a core: its process follows another, and nobody is told its changes from now on.
 pub fn end_all(worker: &Worker) {
     // What is kept back was not told, and never will be.
-    worker.gate.refuse_all(worker);
+    worker.gate.refuse_all(worker, if worker.hub.group.is_some() { FENCED } else { NOREPLICAS });
     if let Some(outflow) = &mut *worker.flows.outflow.borrow_mut() {
         outflow.end_telling(&mut worker.core.borrow_mut().store);
     }
@@ -379,14 +407,10 @@ pub fn end_all(worker: &Worker) {
 pub async fn wait(worker: &Worker, count: u64, timeout: u64) -> u64 {
     let (hub, until) = (&worker.hub, boot_micros().saturating_add(timeout.saturating_mul(1_000)));
     let replicas = &hub.replicas;
-    // A tick that was under way may have passed what was changed last; the one after it has not.
-    let ticks: Vec<u64> = replicas.cores.iter().map(|core| core.ticks.load(Ordering::SeqCst) + 2).collect();
+    let ticks = replicas.ticks_to_come();
     let mut flushed: Option<Vec<u32>> = None;
     loop {
-        let are_told = replicas.cores.iter().zip(&ticks).all(|(core, tick)| core.ticks.load(Ordering::SeqCst) >= *tick);
-        if flushed.is_none() && are_told {
-            flushed = Some(replicas.cores.iter().map(|core| core.number.load(Ordering::SeqCst)).collect());
-        }
+        flushed = flushed.or_else(|| replicas.flushed_by(&ticks));
         let known = flushed.as_ref().map_or(0, |flushed| replicas.that_know(flushed));
         let is_over = timeout > 0 && boot_micros() >= until;
         let none_is_there = count == 0 && replicas.seen().is_empty();
@@ -434,6 +458,11 @@ impl Links {
         count_cores(self.acknowledged.keys()) >= cores
     }
 
+    /// Whether all these flushes were acknowledged, by core.
+    fn know(&self, flushed: &[u32]) -> bool {
+        flushed.iter().enumerate().all(|(core, number)| self.has(core, *number))
+    }
+
     fn has(&self, core: usize, number: u32) -> bool {
         self.acknowledged.iter().any(|((of, _), has)| *of == core && *has >= number)
     }
@@ -458,12 +487,37 @@ impl Replicas {
         change(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The ticks, by core, after which all that was changed by now is told: one that is under way may have passed what
+    /// was changed last, the one after it has not.
+    pub fn ticks_to_come(&self) -> Vec<u64> {
+        self.cores.iter().map(|core| core.ticks.load(Ordering::SeqCst) + 2).collect()
+    }
+
+    /// The last flushes, by core, once these ticks have come.
+    pub fn flushed_by(&self, ticks: &[u64]) -> Option<Vec<u32>> {
+        let are_told = self.cores.iter().zip(ticks).all(|(core, tick)| core.ticks.load(Ordering::SeqCst) >= *tick);
+        are_told.then(|| self.cores.iter().map(|core| core.number.load(Ordering::SeqCst)).collect())
+    }
+
+    /// Whether a node of the cluster has acknowledged these flushes, by core.
+    pub fn does_node_know(&self, id: NodeId, flushed: &[u32]) -> bool {
+        let is_it = |follower: &Follower| follower.node.is_some_and(|(node, _)| node == id);
+        self.with(|replicas| {
+            let mut links = replicas.iter().filter(|(follower, _)| is_it(follower)).map(|(_, links)| links);
+            links.any(|links| links.know(flushed))
+        })
+    }
+
+    /// The nodes of the cluster that are in step with all cores.
+    pub fn nodes_in_step(&self) -> BTreeMap<NodeId, RunId> {
+        let in_step =
+            |(follower, links): (&Follower, &Links)| follower.node.filter(|_| links.is_in_step(self.cores.len()));
+        self.with(|replicas| replicas.iter().filter_map(in_step).collect())
+    }
+
     /// Replicas that have acknowledged these flushes, by core.
     fn that_know(&self, flushed: &[u32]) -> u64 {
-        let knows = |links: &&Links| {
-            let has = |(core, number): (usize, &u32)| links.has(core, *number);
-            flushed.iter().enumerate().all(has)
-        };
+        let knows = |links: &&Links| links.know(flushed);
         u64::try_from(self.with(|replicas| replicas.values().filter(knows).count())).unwrap_or(0)
     }
 

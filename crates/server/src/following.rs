@@ -10,6 +10,7 @@ use crate::clock::{AHEAD_MICROS_MAX, boot_micros, wall_micros};
 use crate::config::CORES_MAX;
 use crate::flows;
 use crate::hub::Hub;
+use crate::origin::RunId;
 use crate::run::{run_id, run_id_bytes};
 use crate::worker::Worker;
 use std::rc::Rc;
@@ -28,6 +29,7 @@ use tollgate_replication::followed::{Followed, Lateness};
 use tollgate_replication::{NotImported, VERSION, import};
 use tollgate_resp::printable;
 use tollgate_store::{SLOTS, Store};
+use tollgate_topology::lease::Follows;
 
 /// To connect, and to be answered.
 const CONNECT_TIME: Duration = Duration::from_secs(2);
@@ -37,6 +39,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(3);
 const RETRY: Duration = Duration::from_millis(500);
 /// The same where what answers is not to be followed.
 const RETRY_REFUSED: Duration = Duration::from_secs(2);
+/// The same in a cluster, which says at any moment whom to follow.
+const RETRY_IN_GROUP: Duration = Duration::from_millis(50);
 /// Between two looks whether a snapshot is loaded.
 const LOADING_PAUSE: Duration = Duration::from_millis(20);
 /// What waits for a core, of each link.
@@ -70,6 +74,17 @@ pub enum By {
     Setting,
     /// An operator, who says that what is held here is to be replaced.
     Operator,
+    /// The cluster, which says as what the primary leads, and nobody else is followed.
+    Group(Led),
+}
+
+/// As what a primary of a cluster leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Led {
+    /// Since which epoch.
+    pub since: u64,
+    /// What its state is called.
+    pub state: RunId,
 }
 
 /// Something for a core to take over.
@@ -111,6 +126,10 @@ struct State {
     copied: usize,
     /// By core of the primary: until when it says that this replica is in step, in boot time.
     promised: Vec<u64>,
+    /// By core of the primary: the last flush that was put.
+    put: Vec<u32>,
+    /// Who said so.
+    by: Option<By>,
 }
 
 impl State {
@@ -147,7 +166,11 @@ impl Following {
             std::thread::Builder::new().name("tollgate-follow".to_owned()).spawn(move || run(&hub))?;
             state.is_started = true;
         }
-        *state = State { primary: primary.clone(), is_started: state.is_started, ..State::default() };
+        if state.primary == primary && state.by == Some(by) && matches!(by, By::Group(_)) {
+            return Ok(());
+        }
+        let is_started = state.is_started;
+        *state = State { primary: primary.clone(), by: Some(by), is_started, ..State::default() };
         hub.settings.shared.set_replica(primary.is_some());
         match &primary {
             Some(Primary { host, port }) => tracing::info!(host, port, "a primary is followed from now on"),
@@ -157,7 +180,10 @@ impl Following {
             None => tracing::info!("it is a primary from now on"),
         }
         if primary.is_none() {
-            hub.origin.leads(|| run_id().ok().map(|id| run_id_bytes(&id)));
+            match by {
+                By::Group(Led { state, .. }) => hub.origin.leads_as(state),
+                By::Setting | By::Operator => hub.origin.leads(|| run_id().ok().map(|id| run_id_bytes(&id))),
+            }
             hub.saving.unmix();
         }
         // Under the lock, so that the last word is the same everywhere.
@@ -197,12 +223,30 @@ impl Following {
         now.why_down = why_down;
         now.copied = 0;
         now.promised = Vec::new();
+        now.put = Vec::new();
     }
 
     /// Follows a process with so many cores now, none of which has told all it holds.
     fn begins(&self, cores: u16) {
         self.note(FollowingState::Sync, String::new());
-        self.state().promised = vec![0; usize::from(cores)];
+        let mut state = self.state();
+        state.promised = vec![0; usize::from(cores)];
+        state.put = vec![0; usize::from(cores)];
+    }
+
+    /// A flush of a core of the primary was put.
+    fn has_put(&self, core: u16, number: u32) {
+        if let Some(place) = self.state().put.get_mut(usize::from(core)) {
+            *place = number;
+        }
+    }
+
+    /// How it follows whom the cluster says. `None`: it follows nobody, or not by the cluster's word.
+    pub fn follows(&self) -> Option<Follows> {
+        let state = self.state();
+        let Some(By::Group(Led { since, .. })) = state.by.filter(|_| state.primary.is_some()) else { return None };
+        let progress = state.put.iter().map(|number| u64::from(*number)).sum();
+        Some(Follows { since, is_in_step: state.is_in_step(), progress })
     }
 
     /// A core of the primary says that this replica is in step for so long.
@@ -315,8 +359,12 @@ async fn follow_whom_is_wanted(hub: &Arc<Hub>) {
 /// Follows one primary for ever; returns at once, never, if there is none.
 async fn follow(hub: &Arc<Hub>, primary: Option<(Primary, By)>) {
     let Some((primary, by)) = primary else { return std::future::pending().await };
-    // An operator may have what is here replaced by anybody's.
-    let expected = hub.origin.of().filter(|_| by == By::Setting);
+    let expected = match by {
+        By::Setting => hub.origin.of(),
+        // An operator may have what is here replaced by anybody's.
+        By::Operator => None,
+        By::Group(Led { state, .. }) => Some(state),
+    };
     let known = Known(Arc::new(Mutex::new(Followed::expecting(expected))));
     loop {
         // What is loaded now would come over what the primary tells.
@@ -325,7 +373,12 @@ async fn follow(hub: &Arc<Hub>, primary: Option<(Primary, By)>) {
         }
         hub.following.tries();
         let why = follow_once(hub, &primary, &known).await;
-        let pause = if why == REFUSED { RETRY_REFUSED } else { RETRY };
+        let pause = match by {
+            // It may be about to lead, or to be replaced.
+            By::Group(_) => RETRY_IN_GROUP,
+            _ if why == REFUSED => RETRY_REFUSED,
+            _ => RETRY,
+        };
         hub.following.note(FollowingState::Connect, why);
         tokio::time::sleep(pause).await;
     }
@@ -423,7 +476,9 @@ async fn open(hub: &Arc<Hub>, primary: &Primary, core: u16, has: Option<Has>) ->
         [String::from_utf8_lossy(&run_id).into_owned(), telling.to_string(), number.to_string()]
     });
     let told_before = has.iter().flatten().map(String::as_str);
-    let words = ["RL.FLOW", &version, &core, &port].into_iter().chain(told_before);
+    let node = hub.group.as_ref().and_then(|group| group.node()).map(|(id, run)| [id.to_string(), run.to_string()]);
+    let named = node.iter().flat_map(|[id, run]| ["AS", id, run]);
+    let words = ["RL.FLOW", &version, &core, &port].into_iter().chain(told_before).chain(named);
     say(&mut stream, words).await.map_err(text)?;
     let mut link = Link { stream, inflow: Inflow::default(), buffer: Vec::new(), hello: EMPTY, time: 0 };
     loop {
@@ -480,7 +535,8 @@ async fn receive(hub: &Arc<Hub>, link: Link, is_new: bool, known: &Known) -> Str
         return UNLIKELY_TIME.to_owned();
     }
     // The time goes on from the primary's, whatever it was.
-    hub.clock.follow(time, is_new && hello.core == 0);
+    // In a cluster all go by one time, which never goes back.
+    hub.clock.follow(time, is_new && hello.core == 0 && hub.group.is_none());
     let mut taking = Taking { following, own: slots_of_core(hello), copied: Arc::default() };
     if !hello.resumes {
         known.put(hello.core, None);
@@ -515,6 +571,7 @@ async fn receive(hub: &Arc<Hub>, link: Link, is_new: bool, known: &Known) -> Str
                 return why;
             }
             known.put(hello.core, inflow.has());
+            following.has_put(hello.core, heard.number);
             let ack = Ack { number: heard.number, is_copied: inflow.is_copied() };
             if let Err(error) = stream.write_all(&ack.bytes()).await {
                 return error.to_string();

@@ -1,19 +1,27 @@
 //! The one place that replies leave through.
 //!
 //! A reply tells a caller that units are his. Whether it may be told can depend on more than the command: on how much
-//! the replicas have yet to acknowledge (tollgate_replication::bound says when), and later on the lease that this node
-//! serves under. Both are looked at when replies are released, not when the command ran, so all that clients and other
-//! cores are answered passes here. Where nothing is bounded that costs one look at a flag.
+//! the replicas have yet to acknowledge (tollgate_replication::bound says when), and in a cluster on the lease that this
+//! node serves under (`tenure`). Both are looked at when replies are released, not when the command ran, so all that
+//! clients and other cores are answered passes here. Where nothing is bounded that costs one look at a flag.
 
+use crate::clock::boot_micros;
 use crate::turn::Due;
 use crate::worker::Worker;
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
+use std::time::Duration;
 use tollgate_engine::command::{Command, Flags};
-use tollgate_engine::dispatch::NOREPLICAS;
+use tollgate_engine::dispatch::FENCED;
 use tollgate_engine::parcel::Parcel;
 use tollgate_replication::bound;
 use tollgate_replication::outflow::Outflow;
+
+/// How long an answer, or a call, waits for a lease.
+pub const FENCED_MICROS_MAX: u64 = 50_000;
+/// Between two looks whether there is one.
+pub const FENCED_PAUSE: Duration = Duration::from_millis(1);
 
 /// The answers of one core.
 pub struct Gate {
@@ -21,6 +29,8 @@ pub struct Gate {
     is_open: Cell<bool>,
     /// Those that may not leave yet, and when they may.
     pub bounded: RefCell<bound::Gate<Held>>,
+    /// Those that may leave only under a lease, and until when they wait for one.
+    fenced: RefCell<VecDeque<(u64, Held)>>,
 }
 
 /// What an answer tells of keys.
@@ -46,7 +56,8 @@ pub enum Held {
 impl Gate {
     /// Of a core whose answers may be any number of units ahead of its replicas.
     pub fn new() -> Gate {
-        Gate { is_open: Cell::new(true), bounded: RefCell::new(bound::Gate::new(None)) }
+        let bounded = RefCell::new(bound::Gate::new(None));
+        Gate { is_open: Cell::new(true), bounded, fenced: RefCell::default() }
     }
 
     /// Bounds what may be ahead of replicas, by all cores together; `None`: any number of units.
@@ -57,8 +68,22 @@ impl Gate {
 
     /// Asked once for each batch of answers, right before it leaves. If it may not, it is kept until it may.
     #[inline]
-    pub fn lets_out(&self, worker: &Worker, tells: Tells, answer: impl FnOnce() -> Held) -> bool {
+    pub fn lets_out(&self, worker: &Rc<Worker>, tells: Tells, answer: impl FnOnce() -> Held) -> bool {
+        if tells == Tells::Changes && !worker.hub.tenure.holds() {
+            self.fence(worker, answer());
+            return false;
+        }
         self.is_open.get() || tells == Tells::Nothing || self.lets_out_by_mark(worker, tells, answer)
+    }
+
+    /// Keeps an answer until there is a lease, or it has waited long enough.
+    #[cold]
+    fn fence(&self, worker: &Rc<Worker>, held: Held) {
+        let mut fenced = self.fenced.borrow_mut();
+        if fenced.is_empty() {
+            tokio::task::spawn_local(wait_for_lease(worker.clone()));
+        }
+        fenced.push_back((boot_micros().saturating_add(FENCED_MICROS_MAX), held));
     }
 
     /// As above, for the parcel of a core.
@@ -107,8 +132,30 @@ impl Gate {
     }
 
     /// Lets out what may leave now.
-    pub fn release(&self, worker: &Worker) {
+    pub fn release(&self, worker: &Rc<Worker>) {
         while let Some(held) = self.next_to_leave(worker) {
+            if held.is_to_client_of_changes() && !worker.hub.tenure.holds() {
+                self.fence(worker, held);
+            } else {
+                held.leave(worker);
+            }
+        }
+    }
+
+    /// The next answer that waits no more for a lease: there is one, or it has waited long enough.
+    fn next_unfenced(&self, now: u64, holds: bool) -> Option<(Held, bool)> {
+        let mut fenced = self.fenced.borrow_mut();
+        let is_due = fenced.front().is_some_and(|(until, _)| holds || *until <= now);
+        if is_due { fenced.pop_front().map(|(_, held)| (held, holds)) } else { None }
+    }
+
+    /// An answer that waited for a lease leaves, unless it has to wait for replicas too.
+    fn let_out_late(&self, worker: &Worker, held: Held) {
+        let tells = held.tells();
+        let mut held = Some(held);
+        let leaves = self.is_open.get()
+            || self.lets_out_by_mark(worker, tells, || held.take().unwrap_or(Held::Parcel(0, Box::default())));
+        if let Some(held) = held.filter(|_| leaves) {
             held.leave(worker);
         }
     }
@@ -122,11 +169,11 @@ impl Gate {
     }
 
     /// Too few are there any more to know what is kept: what was changed is answered with an error.
-    pub fn refuse_all(&self, worker: &Worker) {
+    pub fn refuse_all(&self, worker: &Worker, text: &str) {
         loop {
             let held = self.bounded.borrow_mut().give_up();
             let Some(held) = held else { break };
-            if held.tells() == Tells::Changes { held.refuse(worker) } else { held.leave(worker) }
+            if held.tells() == Tells::Changes { held.refuse(worker, text) } else { held.leave(worker) }
         }
         worker.core.borrow().counters.answers_waiting.set(0);
     }
@@ -147,13 +194,36 @@ impl Held {
         }
     }
 
-    fn refuse(self, worker: &Worker) {
+    /// Answers of this core's own clients: another core looks at the lease when it lets out what it was given.
+    fn is_to_client_of_changes(&self) -> bool {
+        matches!(self, Held::Replies(due) if due.tells() == Tells::Changes)
+    }
+
+    fn refuse(self, worker: &Worker, text: &str) {
         match self {
-            Held::Replies(due) => due.refuse(worker, NOREPLICAS),
+            Held::Replies(due) => due.refuse(worker, text),
             Held::Parcel(to, mut parcel) => {
-                parcel.refuse(NOREPLICAS);
+                parcel.refuse(text);
                 worker.answer(to, parcel);
             }
+        }
+    }
+}
+
+/// Lets out what waits for a lease once there is one, and refuses what has waited too long, until nothing waits.
+async fn wait_for_lease(worker: Rc<Worker>) {
+    loop {
+        tokio::time::sleep(FENCED_PAUSE).await;
+        let now = boot_micros();
+        let holds = worker.hub.tenure.holds();
+        while let Some(held) = worker.gate.next_unfenced(now, holds) {
+            match held {
+                (held, true) => worker.gate.let_out_late(&worker, held),
+                (held, false) => held.refuse(&worker, FENCED),
+            }
+        }
+        if worker.gate.fenced.borrow().is_empty() {
+            return;
         }
     }
 }

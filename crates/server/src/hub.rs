@@ -4,11 +4,13 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::flows::{Follower, Replicas};
 use crate::following::Following;
+use crate::group::Group;
 use crate::loading::NotLoaded;
 use crate::monitor::Monitors;
 use crate::origin::Origin;
 use crate::pause::Pause;
 use crate::saving::Saving;
+use crate::tenure::Tenure;
 use crossbeam::queue::ArrayQueue;
 use crossbeam::utils::CachePadded;
 use std::net::{SocketAddr, TcpStream};
@@ -19,6 +21,7 @@ use tokio::sync::watch;
 use tollgate_engine::counters::Counters;
 use tollgate_engine::parcel::Parcel;
 use tollgate_engine::settings::Settings;
+use tollgate_engine::shared::Standing;
 use tollgate_mailbox::Mesh;
 use tollgate_replication::flow::Has;
 use tollgate_replication::in_step::LinkId;
@@ -40,7 +43,18 @@ pub enum Fresh {
     /// Over the Unix socket.
     Unix(UnixStream),
     /// A replica that is to be told what this core holds.
-    Flow(TcpStream, Follower, Option<Has>),
+    Flow(Box<FreshFlow>),
+}
+
+/// Who is to be told what a core holds.
+#[derive(Debug)]
+pub struct FreshFlow {
+    /// The connection.
+    pub stream: TcpStream,
+    /// The replica.
+    pub follower: Follower,
+    /// What it was told before.
+    pub has: Option<Has>,
 }
 
 /// Shared by all threads of a server.
@@ -71,6 +85,10 @@ pub struct Hub {
     pub replicas: Arc<Replicas>,
     /// Whose state is held here.
     pub origin: Origin,
+    /// Whether it may serve now.
+    pub tenure: Arc<Tenure>,
+    /// The cluster that it is a node of.
+    pub group: Option<Group>,
     /// The snapshots.
     pub saving: Arc<Saving>,
     /// Whether clients are served: not before all that was kept is loaded, and not while the server stops.
@@ -91,9 +109,10 @@ impl Hub {
         settings: Arc<Settings>,
         counters: Arc<[Arc<Counters>]>,
         saving: Arc<Saving>,
-        (following, replicas, origin): (Arc<Following>, Arc<Replicas>, Origin),
+        (following, replicas, origin, tenure): (Arc<Following>, Arc<Replicas>, Origin, Arc<Tenure>),
     ) -> Hub {
         let cores = counters.len();
+        let group = config.cluster.as_ref().map(|_| Group::new(cores));
         Hub {
             mesh: Mesh::new(cores, LANE_MESSAGES_MAX),
             clock,
@@ -110,6 +129,8 @@ impl Hub {
             following,
             replicas,
             origin,
+            tenure,
+            group,
             saving,
             ready: Arc::default(),
             saves_at_end: AtomicBool::new(true),
@@ -152,6 +173,12 @@ impl Hub {
 
     /// What keeps clients from being served as they expect, though the process serves.
     pub fn hindrance(&self) -> Option<&'static str> {
+        if self.tenure.standing().has(Standing::FENCED) {
+            return Some(
+                "it holds no lease, so that it may not serve its slots: the cluster has no majority, or another \
+                         node is about to take over",
+            );
+        }
         match self.following.shown() {
             Some(following) if !following.is_up() => Some("it is a replica that is not in step with its primary"),
             None if self.settings.shared.lacks_replicas() => {

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use crate::config::Config;
+use crate::config::{Config, PEER_PORT_ABOVE};
 
 /// Connections that may wait to be accepted, per listener. The kernel lowers it to `net.core.somaxconn`, which is 4,096
 /// on a current one: enough for every gateway of a fleet to reconnect at once.
@@ -48,6 +48,10 @@ pub struct Listeners {
     pub per_core: Vec<Vec<TcpListener>>,
     /// The Unix socket.
     pub unix: Option<UnixListener>,
+    /// The port at which other nodes of the cluster are heard; 0 if there is none.
+    pub peer_port: u16,
+    /// Its listeners, one for each address.
+    pub peers: Vec<TcpListener>,
 }
 
 /// Why clients cannot be served.
@@ -123,7 +127,17 @@ impl Listeners {
             Some(path) => Some(listen_on_path(path, config.unix_socket_mode)?),
             None => None,
         };
-        Ok(Listeners { port, per_core, unix })
+        let (peer_port, peers) = match &config.cluster {
+            // A free port was found for clients where any was asked for: so for nodes.
+            Some(cluster) => match (cluster.port, config.port) {
+                (0, 0) => alone_on_every_address(&config.bind, 0)?,
+                (0, port) => alone_on_every_address(&config.bind, port.saturating_add(PEER_PORT_ABOVE))?,
+                (port, _) => alone_on_every_address(&config.bind, port)?,
+            },
+            None => (0, Vec::new()),
+        };
+        let peers = peers.into_iter().map(|(_, socket)| socket.into()).collect();
+        Ok(Listeners { port, per_core, unix, peer_port, peers })
     }
 }
 

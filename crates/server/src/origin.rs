@@ -82,6 +82,13 @@ impl Origin {
         self.write(state.own, None);
     }
 
+    /// This process is a primary of a cluster from now on, and the cluster says what its state is called.
+    pub fn leads_as(&self, name: RunId) {
+        let mut state = self.state();
+        (state.own, state.of) = (name, Some(name));
+        (state.has_led, state.is_ended, state.continues) = (true, false, None);
+    }
+
     /// The process whose state is held here; `None`: there is nothing.
     pub fn of(&self) -> Option<RunId> {
         self.state().of

@@ -9,12 +9,14 @@ use crate::directory::{Directory, DirectoryError};
 use crate::facts::Facts;
 use crate::flows::{self, Replicas};
 use crate::following::{self, By, Delivery, Following};
+use crate::group::{self, Group};
 use crate::hub::{Hub, SharedClock};
 use crate::huge_pages::HugePages;
 use crate::listen::{ListenError, Listeners, make_room_for, remove_unix_socket};
 use crate::loading::{NotLoaded, look_at};
 use crate::origin::{Origin, RunId};
 use crate::saving::{SNAPSHOT_FILE_NAME, Saving};
+use crate::tenure::Tenure;
 use crate::worker::Worker;
 use crate::{accept, affinity, banner::Banner, loading, postman, saving};
 use std::io;
@@ -77,6 +79,9 @@ pub enum StartError {
     /// A core ended by a fault of ours.
     #[error("a core has failed; see the log")]
     CoreFailed,
+    /// What is kept of the cluster cannot be used.
+    #[error(transparent)]
+    Cluster(tollgate_cluster::StartError),
     /// What was kept cannot be loaded.
     #[error(transparent)]
     NotLoaded(#[from] NotLoaded),
@@ -100,15 +105,16 @@ pub fn run(config: Config) -> Result<(), StartError> {
     if is_memory_small(config.memory_max_bytes, config.cores) {
         warn_of_small_memory();
     }
-    let listeners = Listeners::open(&config)?;
+    let mut listeners = Listeners::open(&config)?;
     let config = Config { port: listeners.port, ..config };
     let (hub, deliveries) = assemble(config, clients_max, listeners.port)?;
+    group::start(&hub, std::mem::take(&mut listeners.peers), listeners.peer_port)?;
     let admin = open_admin(&hub)?;
     let address = admin.as_ref().map(AdminHandle::address);
     let threads = start_cores(&hub, listeners, deliveries)?;
     if let Some(primary) = hub.config.primary.clone() {
         hub.following.follow(Some(primary), By::Setting).map_err(StartError::Thread)?;
-    } else {
+    } else if hub.group.is_none() {
         hub.origin.leads(|| None);
     }
     Banner::new(&hub.config, hub.settings.port, address).show(hub.config.log_format);
@@ -121,6 +127,9 @@ pub fn run(config: Config) -> Result<(), StartError> {
         hub.saving.abandon();
     }
     let saved = last.join();
+    if let Some(cluster) = hub.group.as_ref().and_then(Group::cluster) {
+        cluster.stop();
+    }
     if let Some(path) = &hub.config.unix_socket {
         remove_unix_socket(path);
     }
@@ -169,10 +178,14 @@ pub(crate) fn assemble(config: Config, clients_max: usize, port: u16) -> Result<
     let saving = Saving::new(config.dir.clone(), config.save_interval, clock.clone(), counters.clone());
     let (following, deliveries) = Following::new(config.cores);
     let (following, replicas) = (Arc::new(following), Arc::new(Replicas::new(config.cores)));
-    let process = Facts::new(clock.clone(), &config, saving.clone(), following.clone(), replicas.clone());
+    let tenure = Arc::new(Tenure::new(config.cluster.is_some()));
+    let links = (following.clone(), replicas.clone(), tenure.clone());
+    let process = Facts::new(clock.clone(), &config, saving.clone(), links);
     let settings = settings(&config, clients_max, port, process).map_err(StartError::Random)?;
-    let origin = Origin::new(run_id_bytes(&settings.run_id), config.dir.clone(), last);
-    let links = (following, replicas, origin);
+    // In a cluster the map says whose state is held where.
+    let origin_file = config.dir.clone().filter(|_| config.cluster.is_none());
+    let origin = Origin::new(run_id_bytes(&settings.run_id), origin_file, last);
+    let links = (following, replicas, origin, tenure);
     let hub = Hub::new(config, clients_max, clock, Arc::new(settings), counters, saving, links);
     match last {
         Some(_) => hub.settings.shared.begin_loading(hub.counters.len()),
@@ -224,6 +237,7 @@ fn tunables(config: &Config) -> Tunables {
     tunables.set(Tunable::ReplicaTimeout, number(timeout));
     tunables.set(Tunable::ReplicasRequired, i64::try_from(config.replicas_required).unwrap_or(i64::MAX));
     tunables.set(Tunable::ReplicaLost, i64::from(config.denies_without_replicas));
+    tunables.set(Tunable::ClusterNodeTimeout, config.cluster_node_timeout_ms);
     tunables
 }
 
@@ -451,6 +465,10 @@ async fn serve(start: Start) {
     tasks.push(tokio::task::spawn_local(tick(worker.clone())));
     tasks.push(tokio::task::spawn_local(following::take_over(worker.clone(), deliveries)));
     tasks.push(tokio::task::spawn_local(saving::serve(worker.clone())));
+    if worker.index == 0 {
+        tasks.push(tokio::task::spawn_local(group::follow_maps(worker.clone())));
+        tasks.push(tokio::task::spawn_local(group::tell_group(worker.clone())));
+    }
     if hub.is_loading()
         && let Some(file) = hub.saving.file()
     {

@@ -108,7 +108,7 @@ impl<S: Stream> Connection<S> {
             self.refuse(batch.refusal(item));
             return None;
         };
-        if let Err(text) = may_run(ready.entry, &self.session, self.worker().hub.settings.shared.standing()) {
+        if let Err(text) = may_run(ready.entry, &self.session, self.standing()) {
             self.refuse(text);
             return None;
         }
@@ -277,7 +277,7 @@ impl<S: Stream> Connection<S> {
             return self.answer_text(&transaction::unguarded(name));
         }
         // The process may have become a replica since they were queued.
-        let standing = worker.hub.settings.shared.standing();
+        let standing = worker.standing();
         if let Some(text) =
             commands.iter().find_map(|queued| may_run(queued.ready.entry, &self.session, standing).err())
         {

@@ -24,7 +24,7 @@ pub trait Due {
     /// What they tell of keys.
     fn tells(&self) -> Tells;
     /// Writes them, once they may leave.
-    fn write(self: Rc<Self>, worker: &Worker);
+    fn write(self: Rc<Self>, worker: &Rc<Worker>);
     /// Writes them: they may leave.
     fn leave(&self, worker: &Worker);
     /// Writes an error for each of them instead.

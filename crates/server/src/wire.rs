@@ -92,7 +92,7 @@ impl<S: Stream> Wire<S> {
 
     /// Writes the replies, if they may leave; else that is done once they may.
     #[inline]
-    pub fn write(self: &Rc<Self>, worker: &Worker) {
+    pub fn write(self: &Rc<Self>, worker: &Rc<Worker>) {
         if worker.gate.lets_out(worker, self.tells.get(), || self.keep_back()) {
             self.write_out(worker);
         }
@@ -189,7 +189,7 @@ impl<S: Stream> Wire<S> {
 }
 
 impl<S: Stream> Due for Wire<S> {
-    fn write(self: Rc<Self>, worker: &Worker) {
+    fn write(self: Rc<Self>, worker: &Rc<Worker>) {
         Wire::write(&self, worker);
     }
 

@@ -19,6 +19,7 @@ use tollgate_engine::core::Core;
 use tollgate_engine::dispatch::Dispatcher;
 use tollgate_engine::effect::Effect;
 use tollgate_engine::parcel::Parcel;
+use tollgate_engine::shared::Standing;
 use tollgate_engine::tunables::Tunable;
 use tollgate_limits::Micros;
 
@@ -94,6 +95,12 @@ impl Worker {
     #[inline]
     pub fn now(&self) -> Micros {
         self.hub.clock.now()
+    }
+
+    /// What keeps this process from running every command now.
+    #[inline]
+    pub fn standing(&self) -> Standing {
+        self.hub.settings.shared.standing().with(self.hub.tenure.standing())
     }
 
     /// How long a client may be silent, as the settings say now. `None`: for ever.

@@ -10,7 +10,10 @@ use tollgate_limits::{AMOUNT_MAX, parse_duration};
 use super::error::{ConfigError, ConfigErrors, Source, quoted};
 use super::raw::{Loaded, RawSettings};
 use super::setting::{self, Setting};
-use super::{BULK_BYTES_CEILING, CORES_MAX, Config, Eviction, LogFormat, LogLevel, PasswordHash, Secret, value};
+use super::{
+    BULK_BYTES_CEILING, CORES_MAX, ClusterConfig, Config, Eviction, LogFormat, LogLevel, PEER_PORT_ABOVE, PasswordHash,
+    Secret, value,
+};
 use crate::flows::LINKS_MAX;
 use crate::following::Primary;
 
@@ -70,6 +73,8 @@ impl Checker<'_> {
         let save_interval = self.parsed(&setting::SAVE_INTERVAL, seconds_up_to(31_536_000));
         let following = self.decide_following();
         let bound = self.decide_bound();
+        let cluster = self.decide_cluster(bind.as_deref().unwrap_or_default());
+        let node_timeout = self.parsed(&setting::CLUSTER_NODE_TIMEOUT, tunable(Tunable::ClusterNodeTimeout));
         let cores = self.parsed(&setting::CORES, |text| {
             if text.is_empty() { Some(cpus.len().clamp(1, CORES_MAX)) } else { count_between(1, CORES_MAX)(text) }
         });
@@ -97,6 +102,8 @@ impl Checker<'_> {
             replica_timeout,
             replicas_required,
             denies_without_replicas,
+            cluster: cluster?,
+            cluster_node_timeout_ms: node_timeout?,
             admin: (admin_address.port() != 0).then_some(admin_address),
             test_clock: test_clock?,
             password: password?,
@@ -125,6 +132,27 @@ impl Checker<'_> {
         let user = self.parsed(&setting::MASTER_USER, optional(short));
         let password = self.parsed(&setting::MASTER_AUTH, optional(|text| short(text).map(Secret)));
         Some((primary?.map(|(host, port)| Primary { host, port }), user?, password?))
+    }
+
+    /// How it is a node of a cluster.
+    fn decide_cluster(&mut self, bind: &[IpAddr]) -> Option<Option<ClusterConfig>> {
+        let is_enabled = self.parsed(&setting::CLUSTER_ENABLED, value::yes_or_no);
+        let port = |text: &str| u16::try_from(value::number(text)?).ok();
+        let own_port = self.parsed(&setting::CLUSTER_PORT, port);
+        let announced_port = self.parsed(&setting::ANNOUNCE_PORT, port);
+        let announced_cluster_port = self.parsed(&setting::ANNOUNCE_CLUSTER_PORT, port);
+        let host = self.parsed(&setting::ANNOUNCE_HOST, optional(host_name));
+        let short = |text: &str| (text.len() <= PASSWORD_BYTES_MAX).then(|| Secret(text.to_owned()));
+        let secret = self.parsed(&setting::CLUSTER_SECRET, optional(short));
+        let bound = bind.iter().find(|address| !address.is_unspecified()).map(IpAddr::to_string);
+        let cluster = ClusterConfig {
+            port: own_port?,
+            announced_host: host?.or(bound).unwrap_or_default(),
+            announced_port: announced_port?,
+            announced_cluster_port: announced_cluster_port?,
+            secret: secret?,
+        };
+        Some(is_enabled?.then_some(cluster))
     }
 
     /// What a failover may forget, how long a replica is waited for, how many there must be, and whether calls are
@@ -174,12 +202,35 @@ fn conflicts(config: &Config) -> Vec<ConfigError> {
             errors.push(ConfigError::new("bind", problem));
         }
     }
+    if let Some(cluster) = &config.cluster {
+        errors.extend(cluster_conflicts(config, cluster));
+    }
     if let Some(admin) = config.admin
         && admin.port() == config.port
         && config.bind.iter().any(|&address| overlaps(address, admin.ip()))
     {
         let problem = format!("port {} of {} already serves clients; take another port", admin.port(), admin.ip());
         errors.push(ConfigError::new("admin-port", problem));
+    }
+    errors
+}
+
+fn cluster_conflicts(config: &Config, cluster: &ClusterConfig) -> Vec<ConfigError> {
+    let mut errors = Vec::new();
+    if cluster.announced_host.is_empty() {
+        let problem = "in a cluster, clients and nodes must be told an address that reaches this node: name it, or \
+                       bind to one that is not every address";
+        errors.push(ConfigError::new("announce-host", problem));
+    }
+    if config.primary.is_some() {
+        errors.push(ConfigError::new("replicaof", "in a cluster, CLUSTER REPLICATE says who follows whom"));
+    }
+    if cluster.port == 0 && config.port.checked_add(PEER_PORT_ABOVE).is_none() {
+        let problem = format!("port {} + 10000 is no port: name one", config.port);
+        errors.push(ConfigError::new("cluster-port", problem));
+    }
+    if cluster.port != 0 && cluster.port == config.port {
+        errors.push(ConfigError::new("cluster-port", "clients are served at this port: take another"));
     }
     errors
 }
@@ -214,6 +265,11 @@ fn cautions(config: &Config, settings: &RawSettings) -> Vec<String> {
 /// A setting that may be empty, which is "not set".
 fn optional<T>(parse: impl FnOnce(&str) -> Option<T>) -> impl FnOnce(&str) -> Option<Option<T>> {
     |text| if text.is_empty() { Some(None) } else { parse(text).map(Some) }
+}
+
+fn host_name(text: &str) -> Option<String> {
+    let is_host = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b':' | b'-' | b'_');
+    (text.len() <= 255 && text.bytes().all(is_host)).then(|| text.to_owned())
 }
 
 fn unix_path(text: &str) -> Option<Option<PathBuf>> {

@@ -40,6 +40,9 @@ pub use tollgate_store::Eviction;
 /// The most cores one server can use: `slot / 64` names 256 groups of slots, and a core needs at least one of them.
 pub const CORES_MAX: usize = 256;
 
+/// How far the port for nodes lies above the one for clients, if nothing else is said: as far as in Redis.
+pub const PEER_PORT_ABOVE: u16 = 10_000;
+
 /// How much a server may be asked to hold in one value. Half of the 1 MiB that one command may have, so that a value
 /// of this size always fits in the command that carries it.
 pub const BULK_BYTES_CEILING: usize = 512 * 1024;
@@ -77,6 +80,10 @@ pub struct Config {
     pub replicas_required: usize,
     /// With fewer, calls are refused.
     pub denies_without_replicas: bool,
+    /// How it is a node of a cluster; none: it is none.
+    pub cluster: Option<ClusterConfig>,
+    /// Milliseconds of a lease in a cluster.
+    pub cluster_node_timeout_ms: i64,
     /// Where `/livez`, `/readyz` and `/metrics` are served; none if they are off.
     pub admin: Option<SocketAddr>,
     /// Time stands still and moves by `RL.CLOCK` only.
@@ -113,6 +120,21 @@ pub struct Config {
     pub log_format: LogFormat,
     /// The configuration file that was read, if any, by its whole path.
     pub file: Option<PathBuf>,
+}
+
+/// How a process is a node of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterConfig {
+    /// The port at which other nodes are heard; 0: ten thousand above that of clients.
+    pub port: u16,
+    /// Where clients and nodes are told that it is.
+    pub announced_host: String,
+    /// At which port clients are told that it is; 0: its own.
+    pub announced_port: u16,
+    /// At which port nodes are told that it is; 0: its own.
+    pub announced_cluster_port: u16,
+    /// What nodes prove to each other to know; none: only nodes on this host are heard.
+    pub secret: Option<Secret>,
 }
 
 /// What must be sent in the clear and never shown.

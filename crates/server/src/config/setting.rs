@@ -22,7 +22,7 @@ pub struct Setting {
 impl Setting {
     /// Whether its value is nobody's business, and never shown.
     pub fn is_secret(&self) -> bool {
-        [REQUIRE_PASS.key, MASTER_AUTH.key].contains(&self.key)
+        [REQUIRE_PASS.key, MASTER_AUTH.key, CLUSTER_SECRET.key].contains(&self.key)
     }
 
     /// The newer name that other servers have for it, as a flag, a variable and in the file.
@@ -30,6 +30,9 @@ impl Setting {
         match self.key {
             key if key == MASTER_AUTH.key => Some("primaryauth"),
             key if key == MASTER_USER.key => Some("primaryuser"),
+            key if key == ANNOUNCE_HOST.key => Some("cluster-announce-ip"),
+            key if key == ANNOUNCE_PORT.key => Some("cluster-announce-port"),
+            key if key == ANNOUNCE_CLUSTER_PORT.key => Some("cluster-announce-bus-port"),
             _ => None,
         }
     }
@@ -52,7 +55,7 @@ impl Setting {
 }
 
 /// Every setting, in the order in which help and `--check-config` show them.
-pub const SETTINGS: [&Setting; 32] = [
+pub const SETTINGS: [&Setting; 39] = [
     &BIND,
     &PORT,
     &UNIX_SOCKET,
@@ -79,6 +82,13 @@ pub const SETTINGS: [&Setting; 32] = [
     &REPLICA_TIMEOUT,
     &REPLICAS_REQUIRED,
     &REPLICA_LOST,
+    &CLUSTER_ENABLED,
+    &CLUSTER_PORT,
+    &ANNOUNCE_HOST,
+    &ANNOUNCE_PORT,
+    &ANNOUNCE_CLUSTER_PORT,
+    &CLUSTER_SECRET,
+    &CLUSTER_NODE_TIMEOUT,
     &CORES,
     &ADMIN_PORT,
     &ADMIN_BIND,
@@ -297,6 +307,62 @@ pub(super) const REPLICA_LOST: Setting = Setting {
     default: "open",
     allowed: "deny or open",
     help: "With fewer replicas in step than are required: deny refuses calls with NOREPLICAS, open goes on and counts",
+};
+
+pub(super) const CLUSTER_ENABLED: Setting = Setting {
+    key: "cluster-enabled",
+    value_name: "yes|no",
+    default: "no",
+    allowed: "yes or no",
+    help: "Be a node of a cluster, at first alone",
+};
+
+pub(super) const CLUSTER_PORT: Setting = Setting {
+    key: "cluster-port",
+    value_name: "PORT",
+    default: "0",
+    allowed: "a whole number from 0 to 65535",
+    help: "Where the other nodes are heard (default: port + 10000)",
+};
+
+pub(super) const ANNOUNCE_HOST: Setting = Setting {
+    key: "announce-host",
+    value_name: "HOST",
+    default: "",
+    allowed: "an address or a name of at most 255 letters, digits, dots, colons and dashes",
+    help: "Where clients and nodes are told that this node is (default: the first address of bind)",
+};
+
+pub(super) const ANNOUNCE_PORT: Setting = Setting {
+    key: "announce-port",
+    value_name: "PORT",
+    default: "0",
+    allowed: "a whole number from 0 to 65535",
+    help: "The same for its port (default: port)",
+};
+
+pub(super) const ANNOUNCE_CLUSTER_PORT: Setting = Setting {
+    key: "announce-cluster-port",
+    value_name: "PORT",
+    default: "0",
+    allowed: "a whole number from 0 to 65535",
+    help: "The same for its cluster-port (default: cluster-port)",
+};
+
+pub(super) const CLUSTER_SECRET: Setting = Setting {
+    key: "cluster-secret",
+    value_name: "SECRET",
+    default: "",
+    allowed: "at most 512 bytes",
+    help: "What nodes prove to each other to know (default: only nodes on this host are heard)",
+};
+
+pub(super) const CLUSTER_NODE_TIMEOUT: Setting = Setting {
+    key: "cluster-node-timeout",
+    value_name: "MS",
+    default: "500",
+    allowed: "a whole number of milliseconds from 100 to 600000",
+    help: "The lease: a node that reaches no majority for so long serves no more, and is replaced",
 };
 
 pub(super) const CORES: Setting = Setting {

@@ -5,14 +5,13 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use super::setting::{self, Setting};
-use super::{Config, Eviction, LogFormat, LogLevel};
+use super::{ClusterConfig, Config, Eviction, LogFormat, LogLevel};
 
 /// What Redis has a setting for and this server always does in one way. Tools ask for these.
-const FIXED_PARAMETERS: [(&str, &str); 8] = [
+const FIXED_PARAMETERS: [(&str, &str); 7] = [
     ("databases", "1"),
     ("appendonly", "no"),
     ("save", ""),
-    ("cluster-enabled", "no"),
     ("replica-read-only", "yes"),
     ("slave-read-only", "yes"),
     ("notify-keyspace-events", ""),
@@ -39,8 +38,13 @@ impl Config {
             // Writing to a String cannot fail.
             let _ = match value {
                 _ if setting.is_secret() => {
-                    let is_own = setting.key == setting::REQUIRE_PASS.key;
-                    let is_set = if is_own { self.password.is_some() } else { self.primary_password.is_some() };
+                    let is_set = match setting.key {
+                        key if key == setting::REQUIRE_PASS.key => self.password.is_some(),
+                        key if key == setting::CLUSTER_SECRET.key => {
+                            self.cluster.as_ref().is_some_and(|cluster| cluster.secret.is_some())
+                        }
+                        _ => self.primary_password.is_some(),
+                    };
                     let state = if is_set { "is set, and not shown" } else { "is not set" };
                     writeln!(text, "# {} {state}", setting.key)
                 }
@@ -55,6 +59,7 @@ impl Config {
     /// password.
     fn shown(&self) -> Vec<(&'static Setting, Option<String>)> {
         let bind: Vec<String> = self.bind.iter().map(IpAddr::to_string).collect();
+        let cluster_port = |of: fn(&ClusterConfig) -> u16| Some(self.cluster.as_ref().map_or(0, of).to_string());
         let admin = self.admin.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
         vec![
             (&setting::BIND, Some(bind.join(" "))),
@@ -83,6 +88,13 @@ impl Config {
             (&setting::REPLICA_TIMEOUT, Some(format!("{}ms", self.replica_timeout.as_millis()))),
             (&setting::REPLICAS_REQUIRED, Some(self.replicas_required.to_string())),
             (&setting::REPLICA_LOST, Some(if self.denies_without_replicas { "deny" } else { "open" }.to_owned())),
+            (&setting::CLUSTER_ENABLED, Some(yes_or_no(self.cluster.is_some()))),
+            (&setting::CLUSTER_PORT, cluster_port(|cluster| cluster.port)),
+            (&setting::ANNOUNCE_HOST, self.cluster.as_ref().map(|cluster| cluster.announced_host.clone())),
+            (&setting::ANNOUNCE_PORT, cluster_port(|cluster| cluster.announced_port)),
+            (&setting::ANNOUNCE_CLUSTER_PORT, cluster_port(|cluster| cluster.announced_cluster_port)),
+            (&setting::CLUSTER_SECRET, None),
+            (&setting::CLUSTER_NODE_TIMEOUT, Some(self.cluster_node_timeout_ms.to_string())),
             (&setting::CORES, Some(self.cores.to_string())),
             (&setting::ADMIN_PORT, Some(admin.port().to_string())),
             (&setting::ADMIN_BIND, Some(admin.ip().to_string())),

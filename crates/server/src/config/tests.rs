@@ -65,6 +65,8 @@ fn defaults_are_those_of_the_contract() {
         replica_timeout: Duration::from_secs(1),
         replicas_required: 0,
         denies_without_replicas: false,
+        cluster: None,
+        cluster_node_timeout_ms: 500,
         save_interval: Some(Duration::from_secs(60)),
         admin: Some(([127, 0, 0, 1], 9_121).into()),
         test_clock: false,
@@ -407,4 +409,28 @@ fn nothing_shows_the_password() {
     for shown in [format!("{typed:?}"), format!("{loaded:?}"), format!("{:?}", loaded.config.parameters())] {
         assert!(!shown.contains("s3cret"), "{shown}");
     }
+}
+
+#[test]
+fn a_node_of_a_cluster_is_reached_somewhere() {
+    let cluster =
+        |more: &[&str]| flags(&[&["--cluster-enabled", "yes"], more].concat()).map(|config| config.cluster.unwrap());
+    let default = cluster(&["--port", "7000"]).unwrap();
+    assert_eq!((default.port, default.announced_host.as_str(), default.secret), (0, "127.0.0.1", None));
+    assert_eq!(
+        cluster(&["--bind", "0.0.0.0", "--announce-host", "node-1.example"]).unwrap().announced_host,
+        "node-1.example"
+    );
+    for (wrong, named) in [
+        (&["--bind", "0.0.0.0"][..], "announce-host"),
+        (&["--announce-host", "a b"], "announce-host"),
+        (&["--port", "60000"], "cluster-port"),
+        (&["--port", "7000", "--cluster-port", "7000"], "cluster-port"),
+        (&["--replicaof", "h:1"], "replicaof"),
+        (&["--cluster-node-timeout", "99"], "cluster-node-timeout"),
+    ] {
+        let errors = cluster(wrong).unwrap_err().to_string();
+        assert!(errors.contains(named), "{wrong:?}: {errors}");
+    }
+    assert_eq!(flags(&[]).unwrap().cluster, None);
 }

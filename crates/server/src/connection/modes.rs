@@ -6,6 +6,7 @@
 
 use super::{BATCH_COMMANDS_MAX, Batch, Connection, Ending, Input, Item, Stream};
 use crate::clock::boot_micros;
+use crate::gate::{FENCED_MICROS_MAX, FENCED_PAUSE};
 use crate::monitor::{MONITORS_MAX, Monitor, Page};
 use crate::worker::Worker;
 use std::io;
@@ -95,10 +96,21 @@ impl<S: Stream> Connection<S> {
         self.session.replies == Replies::On
             && self.session.authenticated
             && self.session.transactions.open.is_none()
-            && self.worker.hub.settings.shared.standing() == Standing::default()
+            && self.standing == Standing::default()
             && !self.worker.hub.pause.is_on()
             && !self.worker.hub.monitors.are_there()
             && !self.worker.core.borrow().timing.times_fast()
+    }
+
+    /// Waits for a lease, for a short time: who is to serve has none now, or is another from now on, and the cluster will
+    /// say which. What is here when it has waited is answered as things stand then.
+    #[cold]
+    pub(super) async fn wait_out_fence(&mut self) {
+        let until = boot_micros().saturating_add(FENCED_MICROS_MAX);
+        while self.standing.has(Standing::FENCED) && boot_micros() < until && !self.worker.is_stopping() {
+            tokio::time::sleep(FENCED_PAUSE).await;
+            self.standing = self.worker.standing();
+        }
     }
 
     /// Waits while CLIENT PAUSE holds the command of a batch of one. A kill, the end of the server and the client's
@@ -110,7 +122,7 @@ impl<S: Stream> Connection<S> {
         let (entry, flags) = (ready.entry, ready.entry.command.flags);
         // Who must first say who he is, to end the pause, is let do so; who watches is not held, as in Redis.
         let is_free = entry.before_auth || flags.has(Flags::NEVER_HELD) || self.monitor.is_some();
-        if is_free || may_run(entry, &self.session, self.worker.hub.settings.shared.standing()).is_err() {
+        if is_free || may_run(entry, &self.session, self.standing).is_err() {
             return;
         }
         let is_exec = matches!(entry.command.handler, Handler::Transaction(Control::Exec));
@@ -200,11 +212,8 @@ impl<S: Stream> Connection<S> {
     /// Shows the commands of a batch, which is about to run, to those who watch.
     #[cold]
     pub(super) fn show(&self, buffer: &[u8], batch: &Batch) {
-        let runs = |item: &&Item| {
-            item.ready().is_some_and(|ready| {
-                may_run(ready.entry, &self.session, self.worker.hub.settings.shared.standing()).is_ok()
-            })
-        };
+        let runs =
+            |item: &&Item| item.ready().is_some_and(|ready| may_run(ready.entry, &self.session, self.standing).is_ok());
         let shown = batch.items.iter().filter(runs).filter(|item| item.ready().is_some_and(is_shown));
         if !self.worker.hub.monitors.take_lines() {
             let lost = self.worker.hub.monitors.lose(u64::try_from(shown.count()).unwrap_or(u64::MAX));

@@ -1,6 +1,7 @@
 //! Replies over a stream as narrow as one likes, in a time that moves by itself.
 
 use super::*;
+use crate::clock::boot_micros;
 use crate::config::{Config, ServeArguments};
 use crate::connection::{Connection, Peer};
 use crate::run::assemble;
@@ -32,7 +33,12 @@ struct Command {
 }
 
 fn worker() -> Rc<Worker> {
-    let config = Command::parse_from(["serve", "--test-clock"]).serve.load(std::iter::empty(), &[0]).unwrap().config;
+    worker_with(&[])
+}
+
+fn worker_with(arguments: &[&str]) -> Rc<Worker> {
+    let arguments = ["serve", "--test-clock"].iter().chain(arguments);
+    let config = Command::parse_from(arguments).serve.load(std::iter::empty(), &[0]).unwrap().config;
     let config = Config { cores: 1, ..config };
     let (memory_max_bytes, eviction) = (config.memory_max_bytes, config.eviction);
     let store = StoreConfig { hash_seed: [1, 2, 3, 4], core: 0, cores: 1, memory_max_bytes, eviction, random_seed: 5 };
@@ -50,7 +56,10 @@ struct Served {
 }
 
 fn serve(width: usize) -> Served {
-    let worker = worker();
+    serve_by(worker(), width)
+}
+
+fn serve_by(worker: Rc<Worker>, width: usize) -> Served {
     let (stream, server) = tokio::io::duplex(width);
     let peer = Peer { address: "a:1".to_owned(), local_address: "b:2".to_owned() };
     let connection = Connection::new(worker.clone(), server, peer);
@@ -201,5 +210,73 @@ fn more_connections_than_are_written_for_in_a_row_are_all_answered() {
         while worker.has_connections() {
             tokio::task::yield_now().await;
         }
+    });
+}
+
+/// A node of a cluster that owns slots, with a lease for a minute.
+fn node() -> Served {
+    let worker = worker_with(&["--cluster-enabled", "yes"]);
+    worker.hub.tenure.set_owns_slots(true);
+    worker.hub.tenure.set_until(boot_micros() + 60_000_000);
+    serve_by(worker, 1_000)
+}
+
+const CALL: &[u8] = b"RL.SLIDE a 5 60\r\n";
+const ADMITTED: &str = "*5\r\n:1\r\n:5\r\n:4\r\n:0\r\n:120000\r\n";
+const DOWN: &str = "-CLUSTERDOWN The cluster is down\r\n";
+
+async fn receive(stream: &mut DuplexStream, expected: &str) {
+    let mut received = vec![0; expected.len()];
+    stream.read_exact(&mut received).await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&received), expected);
+}
+
+#[test]
+fn an_answer_leaves_under_a_lease_whatever_there_was_when_it_was_made() {
+    for comes_back in [true, false] {
+        run(|| async {
+            let Served { worker, client, mut stream, .. } = node();
+            let (tenure, of) = (worker.hub.tenure.clone(), client.clone());
+            // Always on the list of what is to run, so that it is there before who writes.
+            let ended = tokio::task::spawn_local(std::future::poll_fn(move |context| {
+                if of.commands.get() == 0 {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                tenure.set_until(0);
+                Poll::Ready(())
+            }));
+            stream.write_all(CALL).await.unwrap();
+            ended.await.unwrap();
+            sleep(Duration::from_millis(1)).await;
+            assert_eq!(client.output_bytes.get(), 0, "it is kept");
+            if comes_back {
+                worker.hub.tenure.set_until(boot_micros() + 60_000_000);
+                receive(&mut stream, ADMITTED).await;
+            } else {
+                receive(&mut stream, DOWN).await;
+            }
+        });
+    }
+}
+
+#[test]
+fn a_call_waits_for_a_lease_and_not_for_long() {
+    run(|| async {
+        let Served { worker, client, mut stream, .. } = node();
+        let tenure = worker.hub.tenure.clone();
+        tenure.set_until(0);
+        let begun = boot_micros();
+        stream.write_all(CALL).await.unwrap();
+        receive(&mut stream, DOWN).await;
+        assert!(boot_micros() - begun >= 50_000);
+        // What asks nothing of keys is answered.
+        stream.write_all(b"ECHO a\r\n").await.unwrap();
+        receive(&mut stream, "$1\r\na\r\n").await;
+        stream.write_all(CALL).await.unwrap();
+        sleep(Duration::from_millis(2)).await;
+        assert_eq!(client.commands.get(), 2, "it waits");
+        tenure.set_until(boot_micros() + 60_000_000);
+        receive(&mut stream, ADMITTED).await;
     });
 }
