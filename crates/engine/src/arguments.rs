@@ -135,6 +135,31 @@ pub const USER_CALL: &[Argument] = &[
     plain("command", ArgumentKind::Text),
     optional(many(plain("arg", ArgumentKind::Text))),
 ];
+const SLOT_ARGUMENT: Argument = plain("slot", ArgumentKind::Integer);
+/// CLUSTER COUNTKEYSINSLOT.
+pub const SLOT: &[Argument] = &[SLOT_ARGUMENT];
+/// CLUSTER GETKEYSINSLOT.
+pub const SLOT_AND_COUNT: &[Argument] = &[SLOT_ARGUMENT, plain("count", ArgumentKind::Integer)];
+/// CLUSTER ADDSLOTS and DELSLOTS.
+pub const SLOTS: &[Argument] = &[many(SLOT_ARGUMENT)];
+/// CLUSTER ADDSLOTSRANGE and DELSLOTSRANGE.
+pub const SLOT_RANGES: &[Argument] = &[many(plain(
+    "range",
+    ArgumentKind::Block(&[plain("start-slot", ArgumentKind::Integer), plain("end-slot", ArgumentKind::Integer)]),
+))];
+/// CLUSTER REPLICATE, REPLICAS, COUNT-FAILURE-REPORTS.
+pub const NODE: &[Argument] = &[plain("node-id", ArgumentKind::Text)];
+/// CLUSTER MEET.
+pub const MEET: &[Argument] = &[
+    plain("ip", ArgumentKind::Text),
+    plain("port", ArgumentKind::Integer),
+    optional(plain("cluster-bus-port", ArgumentKind::Integer)),
+];
+/// CLUSTER FAILOVER.
+pub const FAILOVER: &[Argument] =
+    &[optional(plain("options", ArgumentKind::OneOf(&[word("FORCE", "force"), word("TAKEOVER", "takeover")])))];
+/// CLUSTER SET-CONFIG-EPOCH.
+pub const EPOCH: &[Argument] = &[plain("config-epoch", ArgumentKind::Integer)];
 /// REPLICAOF and SLAVEOF.
 pub const PRIMARY: &[Argument] = &[plain("host", ArgumentKind::Text), plain("port", ArgumentKind::Integer)];
 /// RL.FLOW.

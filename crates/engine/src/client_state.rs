@@ -46,6 +46,8 @@ pub struct ClientState {
     pub queued_bytes: Cell<usize>,
     /// By CLIENT NO-EVICT.
     pub no_evict: Cell<bool>,
+    /// Whether it reads what a replica of a cluster holds, by READONLY.
+    pub reads_copies: Cell<bool>,
     /// By CLIENT NO-TOUCH.
     pub no_touch: Cell<bool>,
     /// Bytes that it sent and that did not run yet.
@@ -67,6 +69,7 @@ impl ClientState {
             (self.killed.get() == Killed::AfterReply, 'c'),
             (self.killed.get() == Killed::AtOnce, 'A'),
             (unix_socket, 'U'),
+            (self.reads_copies.get(), 'r'),
             (self.no_evict.get(), 'e'),
             (self.no_touch.get(), 'T'),
         ];
@@ -79,6 +82,7 @@ impl ClientState {
         self.queued.set(None);
         self.monitors.set(false);
         self.no_evict.set(false);
+        self.reads_copies.set(false);
         self.no_touch.set(false);
     }
 }

@@ -19,6 +19,8 @@ pub enum Route {
     Keys,
     /// Several limits, all or nothing: charged at each owner, undone where another refuses.
     All,
+    /// To the core that owns the slot it names.
+    Slot,
     /// To the core that the cursor names.
     Cursor,
     /// To the cores of its keys in turn: what one answers, another is told.
@@ -41,6 +43,7 @@ impl Route {
             Route::Keys => "each key's core",
             Route::All => "each key's core, all or nothing",
             Route::Steps => "its keys' cores in turn",
+            Route::Slot => "the slot's core",
             Route::Cursor => "the cursor's core",
             Route::Every => "every core",
             Route::Any => "any core",
@@ -196,7 +199,7 @@ pub type MergeFn = fn(&[&[u8]], &Call<'_>, &mut Reply<'_>);
 /// What runs a command.
 #[derive(Clone, Copy)]
 pub enum Handler {
-    /// [`Route::Key`].
+    /// [`Route::Key`] and [`Route::Slot`].
     Key(KeyFn),
     /// [`Route::Any`] and [`Route::Process`].
     Session(SessionFn),

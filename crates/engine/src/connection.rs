@@ -57,8 +57,11 @@ pub fn reset(core: &mut Core, session: &mut Session, _call: &Call<'_>, reply: &m
 }
 
 /// SELECT index: there is one database.
-pub fn select(_core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
+pub fn select(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
     match check_database(call.argument(1)) {
+        Err("ERR DB index is out of range") if core.settings.cluster => {
+            reply.error("ERR SELECT is not allowed in cluster mode");
+        }
         Ok(()) => reply.simple("OK"),
         Err(text) => reply.error(text),
     }
@@ -177,7 +180,8 @@ pub fn hello(core: &mut Core, session: &mut Session, call: &Call<'_>, reply: &mu
     reply.bulk_str("id");
     reply.integer(integer(session.client.id));
     let role = if core.settings.shared.is_replica() { "replica" } else { "master" };
-    for (field, value) in [("mode", "standalone"), ("role", role)] {
+    let mode = if core.settings.cluster { "cluster" } else { "standalone" };
+    for (field, value) in [("mode", mode), ("role", role)] {
         reply.bulk_str(field);
         reply.bulk_str(value);
     }

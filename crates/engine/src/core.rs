@@ -1,5 +1,6 @@
 //! One core: its keys, its clients, its counters. A state machine that is given the time and never asks for it.
 
+use crate::cluster::View;
 use crate::command::Handler;
 use crate::counters::Counters;
 use crate::failure::Failure;
@@ -61,6 +62,10 @@ pub struct Core {
     /// Keys that were renamed or copied since a snapshot's walk through this core began, which may have passed the
     /// place where they are now and not yet come to where they were. `None`: there is no walk.
     pub moved_here: Option<Vec<Box<[u8]>>>,
+    /// What this core goes by in a cluster. `None`: there is none.
+    pub view: Option<Arc<View>>,
+    /// Which of the views it is.
+    pub(crate) view_version: u64,
     /// What the store's changes stood at when the gauges were last brought up to date.
     published: u64,
     /// What the CPU has.
@@ -77,6 +82,11 @@ impl Core {
         let counters = parts.counters.get(usize::from(index)).cloned();
         let timing = Timing::new(&parts.settings.tunables);
         let slowlog = Slowlog::new(parts.settings.tunables.count(Tunable::SlowlogMaxLen));
+        let (view_version, view) = parts.settings.shared.view();
+        let view = parts.settings.cluster.then_some(view);
+        if parts.settings.cluster {
+            parts.settings.shared.join_cluster();
+        }
         Core {
             store: Store::new(parts.store),
             settings: parts.settings,
@@ -93,6 +103,8 @@ impl Core {
             latency: Latency::default(),
             top,
             moved_here: None,
+            view,
+            view_version,
             published: 0,
             wide: Wide::detect(),
             registry,

@@ -1,6 +1,8 @@
 //! What a connection does with a command before any core runs it: look its row up, check it, say where it goes.
 
 use crate::bounds::KEY_BYTES_MAX;
+use crate::cluster::NO_CLUSTER;
+use crate::cluster::slot_keys::parse_slot;
 use crate::command::{Flags, Handler, Keys, Route};
 use crate::connection::NOAUTH;
 use crate::keys::parse_cursor;
@@ -53,6 +55,7 @@ pub struct Dispatcher {
     registry: &'static Registry,
     hasher: Hasher,
     cores: u16,
+    in_cluster: bool,
 }
 
 /// A place for commands without a key.
@@ -61,7 +64,12 @@ const NOWHERE: Located = Located { slot: 0, hash: 0 };
 impl Dispatcher {
     /// For stores that hash with `hasher`, on `cores` cores.
     pub fn new(hasher: Hasher, cores: u16) -> Dispatcher {
-        Dispatcher { registry: registry(), hasher, cores }
+        Dispatcher { registry: registry(), hasher, cores, in_cluster: false }
+    }
+
+    /// The same, of a node of a cluster or not.
+    pub fn in_cluster(self, in_cluster: bool) -> Dispatcher {
+        Dispatcher { in_cluster, ..self }
     }
 
     /// Where keys lie.
@@ -85,6 +93,10 @@ impl Dispatcher {
             Route::Key => {
                 let (core, at) = self.place(entry, args)?;
                 return Some(Ready { entry, way: Way::To(core), at });
+            }
+            Route::Slot => {
+                let at = Located { slot: args.get(2).and_then(parse_slot).unwrap_or(0), hash: 0 };
+                return Some(Ready { entry, way: Way::To(owner(at.slot, self.cores)), at });
             }
             Route::Any => Way::Here,
             Route::Process => Way::Process,
@@ -186,13 +198,16 @@ impl Dispatcher {
     /// Whether a command may be refused by its name alone, while its arguments are still to come: the text if so. (An
     /// unknown command is not: its answer shows the arguments.)
     pub fn refuse_early(&self, name: &[u8], session: &Session, standing: Standing) -> Option<&'static str> {
-        self.registry.find_name(name).and_then(|entry| may_run(entry, session, standing).err())
+        let entry = self.registry.find_name(name)?;
+        let by_keys = standing.has(Standing::CLUSTER) && entry.command.keys.first > 0;
+        // In a cluster a call's slot comes before what else may keep it from running, and its key is still to come.
+        may_run(entry, session, if by_keys { Standing::default() } else { standing }).err()
     }
 
     fn unknown(&self, args: Args<'_>) -> String {
         if let Found::UnknownSubcommand(container) = self.registry.find(args) {
-            if container.name == "cluster" {
-                return "ERR This instance has cluster support disabled".to_owned();
+            if container.name == "cluster" && !self.in_cluster {
+                return NO_CLUSTER.to_owned();
             }
             let word = printable(args.get(1).unwrap_or_default());
             let name = container.name.to_ascii_uppercase();

@@ -1,5 +1,6 @@
 //! What a command asks of the shell besides its reply. The engine decides; the shell does.
 
+use crate::cluster::wish::ClusterWish;
 use tollgate_limits::Micros;
 use tollgate_topology::{NodeId, RunId};
 
@@ -18,7 +19,7 @@ pub struct ToldBefore {
 pub const RUN_ID_BYTES: usize = 40;
 
 /// One thing to be done before the connection's next command runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// End this connection once its replies are written.
     Close,
@@ -65,6 +66,8 @@ pub enum Effect {
     Unpause,
     /// Answer this connection, and show it what others do.
     Monitor,
+    /// Carry out what an operator wants of the cluster, and answer this connection with what came of it.
+    Cluster(Box<ClusterWish>),
     /// Let this core's thread stand still for so many microseconds.
     Sleep(u64),
 }

@@ -68,7 +68,7 @@ fn server(text: &mut String, core: &Core, call: &Call<'_>) {
     let settings = &core.settings;
     let uptime_seconds = settings.process.uptime_seconds();
     line(text, "redis_version", REDIS_VERSION);
-    line(text, "redis_mode", "standalone");
+    line(text, "redis_mode", if settings.cluster { "cluster" } else { "standalone" });
     line(text, "tollgate_version", TOLLGATE_VERSION);
     line(text, "tollgate_cores", core.cores);
     line(text, "os", settings.process.operating_system());
@@ -230,8 +230,8 @@ fn error_stats(text: &mut String, core: &Core, _call: &Call<'_>) {
     }
 }
 
-fn cluster(text: &mut String, _core: &Core, _call: &Call<'_>) {
-    line(text, "cluster_enabled", 0);
+fn cluster(text: &mut String, core: &Core, _call: &Call<'_>) {
+    line(text, "cluster_enabled", u8::from(core.settings.cluster));
 }
 
 fn keyspace(text: &mut String, core: &Core, _call: &Call<'_>) {

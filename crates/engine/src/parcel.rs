@@ -273,10 +273,20 @@ impl Order for Ends<'_> {
 }
 
 impl Core {
+    /// Whether a command's slot is served here, as it was when its connection's core sent it. If not it is answered.
+    fn still_runs(&mut self, entry: &Entry, call: &Call<'_>, protocol: Protocol, replies: &mut Vec<u8>) -> bool {
+        // Whoever was let read from a replica was asked by the core that sent the command.
+        let Err(text) = self.check_keys(entry, true, call.args) else { return true };
+        self.counters.rejected(entry.index, &text);
+        Reply::new(replies, protocol).error(&text);
+        false
+    }
+
     /// Runs all commands of a parcel, in order, and writes their replies into it.
     pub fn run_parcel(&mut self, parcel: &mut Parcel, now: Micros) {
         self.counters.batches.add(1);
         self.top.begin_batch(parcel.commands, now);
+        self.refresh_view();
         for job in &parcel.jobs {
             if !matches!(job.task, Task::Row) && job.entry.command.keys.first > 0 {
                 self.store.sight(job.at);
@@ -303,6 +313,7 @@ impl Core {
             }
             let kept = replies.len();
             match job.task {
+                Task::Run if self.view.is_some() && !self.still_runs(job.entry, &call, job.protocol, replies) => {}
                 Task::Run if times_fast => {
                     self.run_key_timed(job.entry, &call, &mut Reply::new(replies, job.protocol));
                 }

@@ -116,8 +116,39 @@ impl<O: Order, L: Lanes> Work for RunCommon<'_, O, L> {
 }
 
 impl Core {
-    /// Runs the calls of a row that lie on this core, and appends their replies.
+    /// Runs the calls of a row that lie on this core, and appends their replies. Of a cluster, those are answered that
+    /// this node serves, and all others sent on.
     pub fn run_plain(&mut self, row: Row<'_>, protocol: Protocol, out: &mut Vec<u8>, order: &mut impl Order) {
+        if self.view.is_some() && !row.calls.iter().all(|call| self.serves(call.at.slot)) {
+            return self.run_row_in_pieces(row, protocol, out, order);
+        }
+        self.run_served(row, protocol, out, order);
+    }
+
+    /// Runs a row of which some calls are for slots that this node does not serve, and sends those to who does.
+    #[cold]
+    #[inline(never)]
+    fn run_row_in_pieces(&mut self, row: Row<'_>, protocol: Protocol, out: &mut Vec<u8>, order: &mut impl Order) {
+        let mut rest = row.calls;
+        while let Some(is_served) = rest.first().map(|call| self.serves(call.at.slot)) {
+            let length = rest.iter().position(|call| self.serves(call.at.slot) != is_served).unwrap_or(rest.len());
+            let (calls, after) = rest.split_at(length);
+            rest = after;
+            if is_served {
+                self.run_served(Row { calls, ..row }, protocol, out, order);
+                continue;
+            }
+            for call in calls {
+                let text = self.view.as_ref().map(|view| view.redirection(call.at.slot)).unwrap_or_default();
+                self.counters.rejected(row.plain.entry.index, &text);
+                Reply::new(out, protocol).error(&text);
+                order.answered(out.len());
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn run_served(&mut self, row: Row<'_>, protocol: Protocol, out: &mut Vec<u8>, order: &mut impl Order) {
         // Of one call there is nothing to share and nothing to load ahead of.
         let done = match (row.calls.len(), self.wide) {
             (0 | 1, _) => 0,

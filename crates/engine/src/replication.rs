@@ -12,6 +12,9 @@ use tollgate_topology::{NodeId, RunId};
 
 /// REPLICAOF host port, REPLICAOF NO ONE; SLAVEOF likewise.
 pub fn replicaof(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
+    if core.settings.cluster {
+        return reply.error("ERR REPLICAOF not allowed in cluster mode.");
+    }
     let process = &core.settings.process;
     if call.is_word(1, "NO") && call.is_word(2, "ONE") {
         return match process.follow(None) {

@@ -189,6 +189,8 @@ pub struct Settings {
     pub shared: Shared,
     /// Whether the busiest keys are counted, for RL.TOP.
     pub top_keys: bool,
+    /// Whether this process is a node of a cluster.
+    pub cluster: bool,
     /// The most clients.
     pub clients_max: u64,
     /// The TCP port.

@@ -2,9 +2,10 @@
 //!
 //! Nothing here is on the way of a call: numbers are taken by slow commands only, the rest is written at ticks.
 
+use crate::cluster::View;
 use crate::counters::{Counters, Merged};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Samples that a rate is the mean of: at a tick of 100 ms, those of the last 1.6 seconds, as in Redis.
 const SAMPLES: usize = 16;
@@ -22,6 +23,10 @@ pub struct Shared {
     loading: AtomicUsize,
     /// What keeps the process from running every command, in one place for the one look at it that each batch takes.
     standing: AtomicU8,
+    /// What cores go by in a cluster.
+    view: Mutex<Arc<View>>,
+    /// Rises with each view that is set; written under its lock.
+    view_version: AtomicU64,
 }
 
 /// How fast a counter goes up. Written by one core, read by all.
@@ -67,8 +72,10 @@ impl Standing {
     pub const REPLICA: Standing = Standing(2);
     /// Fewer replicas are in step than must be for a key to be changed.
     pub const LACKS_REPLICAS: Standing = Standing(4);
+    /// It is a node of a cluster, which serves some slots only.
+    pub const CLUSTER: Standing = Standing(8);
     /// In a cluster, it holds no lease under which it could serve the slots that are its own.
-    pub const FENCED: Standing = Standing(8);
+    pub const FENCED: Standing = Standing(16);
 
     /// Whether this is one of them.
     #[inline]
@@ -80,6 +87,12 @@ impl Standing {
     #[inline]
     pub const fn with(self, other: Standing) -> Standing {
         Standing(self.0 | other.0)
+    }
+
+    /// Whether every command may run, of a node of a cluster every one for its slots.
+    #[inline]
+    pub fn is_clear(self) -> bool {
+        self.0 & !Standing::CLUSTER.0 == 0
     }
 }
 
@@ -95,6 +108,31 @@ impl Shared {
             true => self.standing.fetch_or(what.0, Ordering::AcqRel),
             false => self.standing.fetch_and(!what.0, Ordering::AcqRel),
         };
+    }
+
+    /// Makes it a node of a cluster, which serves nothing before a view says so.
+    pub fn join_cluster(&self) {
+        self.set(Standing::CLUSTER, true);
+    }
+
+    /// Sets what all cores go by from their next batch on. Whatever is to be ended of what the last view allowed, a
+    /// lease for one, is ended before.
+    pub fn set_view(&self, view: Arc<View>) {
+        let mut place = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+        *place = view;
+        self.view_version.fetch_add(1, Ordering::Release);
+    }
+
+    /// What cores go by, and its version.
+    pub fn view(&self) -> (u64, Arc<View>) {
+        let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.view_version.load(Ordering::Relaxed), view.clone())
+    }
+
+    /// The version of what cores are to go by.
+    #[inline]
+    pub fn view_version(&self) -> u64 {
+        self.view_version.load(Ordering::Relaxed)
     }
 
     /// Whether this process follows another.

@@ -4,9 +4,10 @@ use crate::arguments as args;
 use crate::command::{Command, Flags, Handler, Keys, Route};
 use crate::transaction::Control;
 use crate::{
-    acl, client_commands as clients, config_commands as config, connection, expiry, explain, increx, info, introspect,
-    keys, latency, later, limit_commands as limits, memory_commands as memory, moving, numbers, object, persistence,
-    random_key, replication, server_commands as server, set, several, slowlog, throttle, top_command, values,
+    acl, client_commands as clients, cluster, config_commands as config, connection, expiry, explain, increx, info,
+    introspect, keys, latency, limit_commands as limits, memory_commands as memory, moving, numbers, object,
+    persistence, random_key, replication, server_commands as server, set, several, slowlog, throttle, top_command,
+    values,
 };
 
 const SINCE: &str = "0.1.0";
@@ -100,14 +101,25 @@ const ADMINISTRATION: Command = Command { flags: ADMIN, categories: &["@admin", 
 const HELP: Command =
     Command { arity: 2, summary: "The subcommands.", handler: Handler::Session(introspect::container_help), ..SERVER };
 
-/// A command that only a cluster can carry out.
-const CLUSTER_ONLY: Command = Command {
+/// A command about the connection in a cluster.
+const CLUSTER_MODE: Command = Command {
     arity: 1,
     categories: &["@fast", "@connection"],
     flags: Flags::FAST.with(ALWAYS),
     group: "cluster",
-    handler: Handler::Session(later::cluster_only),
     ..SERVER
+};
+
+/// A command that tells of the cluster.
+const CLUSTER_TOLD: Command = Command { arity: 2, group: "cluster", complexity: "O(N) with N the nodes", ..SERVER };
+
+/// A command that changes the cluster, off the data path.
+const CLUSTER_CHANGED: Command = Command {
+    arity: -3,
+    group: "cluster",
+    route: Route::Process,
+    complexity: "O(N) with N the slots that are named",
+    ..ADMINISTRATION
 };
 
 /// All rows.
@@ -792,9 +804,24 @@ pub const COMMANDS: &[Command] = &[
         handler: Handler::Session(replication::role),
         ..SERVER
     },
-    Command { name: "readonly", summary: "Needs a cluster: an error that says so.", ..CLUSTER_ONLY },
-    Command { name: "readwrite", summary: "Needs a cluster: an error that says so.", ..CLUSTER_ONLY },
-    Command { name: "asking", summary: "Needs a cluster: an error that says so.", ..CLUSTER_ONLY },
+    Command {
+        name: "readonly",
+        summary: "In a cluster: this client reads what a replica holds, too.",
+        handler: Handler::Session(cluster::nodes::readonly),
+        ..CLUSTER_MODE
+    },
+    Command {
+        name: "readwrite",
+        summary: "In a cluster: this client reads what primaries hold only.",
+        handler: Handler::Session(cluster::nodes::readwrite),
+        ..CLUSTER_MODE
+    },
+    Command {
+        name: "asking",
+        summary: "In a cluster: nothing to do, as slots move whole.",
+        handler: Handler::Session(cluster::nodes::asking),
+        ..CLUSTER_MODE
+    },
     Command {
         name: "replicaof",
         arity: 3,
@@ -1159,6 +1186,177 @@ const CLUSTER: &[Command] = &[
         arguments: args::KEY_NAME,
         handler: Handler::Session(server::cluster_keyslot),
         ..SERVER
+    },
+    Command {
+        name: "cluster|slots",
+        summary: "Which nodes serve which slots, as clients want to know it.",
+        handler: Handler::Session(cluster::nodes::slots),
+        ..CLUSTER_TOLD
+    },
+    Command {
+        name: "cluster|shards",
+        summary: "The primaries with their slots and replicas.",
+        handler: Handler::Session(cluster::nodes::shards),
+        ..CLUSTER_TOLD
+    },
+    Command {
+        name: "cluster|nodes",
+        summary: "All nodes, a line each.",
+        handler: Handler::Session(cluster::nodes::nodes),
+        ..CLUSTER_TOLD
+    },
+    Command {
+        name: "cluster|info",
+        summary: "How the cluster is.",
+        handler: Handler::Session(cluster::nodes::info),
+        ..CLUSTER_TOLD
+    },
+    Command {
+        name: "cluster|myid",
+        complexity: CONSTANT,
+        summary: "The id of this node.",
+        handler: Handler::Session(cluster::nodes::my_id),
+        ..CLUSTER_TOLD
+    },
+    Command {
+        name: "cluster|myshardid",
+        complexity: CONSTANT,
+        summary: "What this node and those with the same slots are called together.",
+        handler: Handler::Session(cluster::nodes::my_shard_id),
+        ..CLUSTER_TOLD
+    },
+    Command {
+        name: "cluster|countkeysinslot",
+        arity: 3,
+        route: Route::Slot,
+        complexity: "O(N) with N the keys of the slot",
+        summary: "How many keys of a slot this node holds.",
+        arguments: args::SLOT,
+        handler: Handler::Key(cluster::slot_keys::count),
+        ..CLUSTER_TOLD
+    },
+    Command {
+        name: "cluster|getkeysinslot",
+        arity: 4,
+        route: Route::Slot,
+        complexity: "O(N) with N the keys that are asked for",
+        summary: "Keys of a slot that this node holds, `count` at most.",
+        arguments: args::SLOT_AND_COUNT,
+        handler: Handler::Key(cluster::slot_keys::get),
+        ..CLUSTER_TOLD
+    },
+    Command {
+        name: "cluster|replicas",
+        arity: 3,
+        summary: "The replicas of a primary, a line each.",
+        arguments: args::NODE,
+        handler: Handler::Session(cluster::nodes::replicas),
+        ..CLUSTER_TOLD
+    },
+    Command {
+        name: "cluster|slaves",
+        arity: 3,
+        summary: "The older name of CLUSTER REPLICAS.",
+        arguments: args::NODE,
+        handler: Handler::Session(cluster::nodes::replicas),
+        ..CLUSTER_TOLD
+    },
+    Command {
+        name: "cluster|links",
+        summary: "The links to and from the nodes that are heard.",
+        handler: Handler::Session(cluster::nodes::links),
+        ..CLUSTER_TOLD
+    },
+    Command {
+        name: "cluster|count-failure-reports",
+        arity: 3,
+        summary: "1 if the leader does not hear a node, else 0.",
+        arguments: args::NODE,
+        handler: Handler::Session(cluster::nodes::failure_reports),
+        ..CLUSTER_TOLD
+    },
+    Command {
+        name: "cluster|saveconfig",
+        flags: ADMIN,
+        complexity: CONSTANT,
+        categories: &["@admin", "@slow", "@dangerous"],
+        summary: "Nothing to do: what is decided is on disk.",
+        handler: Handler::Session(cluster::nodes::save_config),
+        ..CLUSTER_TOLD
+    },
+    Command {
+        name: "cluster|meet",
+        arity: -4,
+        complexity: CONSTANT,
+        summary: "This node and the one there become one cluster.",
+        arguments: args::MEET,
+        handler: Handler::Session(cluster::wish::meet),
+        ..CLUSTER_CHANGED
+    },
+    Command {
+        name: "cluster|addslots",
+        summary: "This node serves slots that nobody serves.",
+        arguments: args::SLOTS,
+        handler: Handler::Session(cluster::wish::add_slots),
+        ..CLUSTER_CHANGED
+    },
+    Command {
+        name: "cluster|addslotsrange",
+        arity: -4,
+        summary: "This node serves ranges of slots that nobody serves.",
+        arguments: args::SLOT_RANGES,
+        handler: Handler::Session(cluster::wish::add_slots_range),
+        ..CLUSTER_CHANGED
+    },
+    Command {
+        name: "cluster|delslots",
+        summary: "Nobody serves slots of this node any more.",
+        arguments: args::SLOTS,
+        handler: Handler::Session(cluster::wish::del_slots),
+        ..CLUSTER_CHANGED
+    },
+    Command {
+        name: "cluster|delslotsrange",
+        arity: -4,
+        summary: "Nobody serves ranges of slots of this node any more.",
+        arguments: args::SLOT_RANGES,
+        handler: Handler::Session(cluster::wish::del_slots_range),
+        ..CLUSTER_CHANGED
+    },
+    Command {
+        name: "cluster|replicate",
+        arity: 3,
+        complexity: CONSTANT,
+        summary: "This node follows a primary.",
+        arguments: args::NODE,
+        handler: Handler::Session(cluster::wish::replicate),
+        ..CLUSTER_CHANGED
+    },
+    Command {
+        name: "cluster|failover",
+        arity: -2,
+        complexity: CONSTANT,
+        summary: "This replica takes over from its primary.",
+        arguments: args::FAILOVER,
+        handler: Handler::Session(cluster::wish::fail_over),
+        ..CLUSTER_CHANGED
+    },
+    Command {
+        name: "cluster|set-config-epoch",
+        arity: 3,
+        complexity: CONSTANT,
+        summary: "Gives a node that knows no other a configuration epoch.",
+        arguments: args::EPOCH,
+        handler: Handler::Session(cluster::wish::set_config_epoch),
+        ..CLUSTER_CHANGED
+    },
+    Command {
+        name: "cluster|bumpepoch",
+        arity: 2,
+        complexity: CONSTANT,
+        summary: "This node has the highest configuration epoch.",
+        handler: Handler::Session(cluster::wish::bump_epoch),
+        ..CLUSTER_CHANGED
     },
     Command {
         name: "cluster|help",

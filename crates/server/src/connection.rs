@@ -10,15 +10,17 @@
 //!
 //! A connection coordinates; cores decide. It holds no borrow of the engine across an await.
 
+mod awaited;
 mod modes;
 mod reading;
 mod writing;
 
+use self::awaited::Awaited;
 use self::reading::Input;
 use crate::audit;
 use crate::batch::{BATCH_COMMANDS_MAX, Batch, Item, Stop};
 use crate::clock::boot_micros;
-use crate::flows::{self, Follower};
+use crate::flows::Follower;
 use crate::gate::Tells;
 use crate::hub::{Fresh, FreshFlow};
 use crate::monitor::Monitor;
@@ -40,7 +42,7 @@ use tollgate_engine::call::Call;
 use tollgate_engine::client_state::{ClientState, Replies};
 use tollgate_engine::command::Flags;
 use tollgate_engine::core::Core;
-use tollgate_engine::dispatch::{Ready, Way, may_run};
+use tollgate_engine::dispatch::{Ready, Way};
 use tollgate_engine::effect::{Effect, ToldBefore};
 use tollgate_engine::parcel::{NewJob, Parcel, Task};
 use tollgate_engine::plain::{Order, Plain, PlainCall, Row};
@@ -102,15 +104,6 @@ pub struct Connection<S> {
     /// What keeps the process from running every command, as of the present batch.
     standing: Standing,
     ending: Option<Ending>,
-}
-
-/// What a command is answered after.
-#[derive(Clone, Copy, Debug)]
-enum Awaited {
-    /// So many replicas that know, or so many milliseconds.
-    Replicas { count: u64, timeout: u64 },
-    /// The snapshot of this number.
-    Snapshot(u64),
 }
 
 /// What a replica asks to be told.
@@ -248,40 +241,6 @@ impl<S: Stream> Connection<S> {
         .await;
     }
 
-    /// Answers WAIT in the middle of a transaction, where nothing is waited for.
-    pub(crate) fn answer_at_once(&mut self) {
-        if let Some(Awaited::Replicas { .. }) = self.awaited.take() {
-            let known = self.worker.hub.replicas.known_now();
-            self.reply().integer(i64::try_from(known).unwrap_or(0));
-        }
-    }
-
-    /// Answers what has to be waited for, unless the client leaves before. What was answered before it leaves at once.
-    #[expect(clippy::await_holding_refcell_ref, reason = "a connection that waits neither reads nor writes")]
-    async fn answer_after(&mut self, awaited: Awaited) {
-        if self.flush().await.is_err() {
-            self.ending = Some(Ending::Cut);
-            return;
-        }
-        let (worker, wire) = (self.worker.clone(), self.wire.clone());
-        let stream = wire.stream().borrow();
-        let happens = async {
-            match awaited {
-                Awaited::Replicas { count, timeout } => Ok(flows::wait(&worker, count, timeout).await),
-                Awaited::Snapshot(number) => Err(worker.hub.saving.wait(number).await),
-            }
-        };
-        tokio::select! {
-            biased;
-            () = stream.gone() => self.ending = Some(Ending::Cut),
-            happened = happens => match happened {
-                Ok(known) => self.reply().integer(i64::try_from(known).unwrap_or(0)),
-                Err(true) => self.reply().simple("OK"),
-                Err(false) => self.answer_text("ERR the snapshot could not be written: the server's log says why"),
-            },
-        }
-    }
-
     /// Hands the socket to the core whose flow was asked for.
     fn become_flow(&self, flow: Flow) {
         let Flow { core, port, told, node } = flow;
@@ -313,7 +272,7 @@ impl<S: Stream> Connection<S> {
             let client = &self.session.client;
             client.commands.set(client.commands.get() + u64::try_from(batch.commands).unwrap_or(0));
             if commands_max == 1 {
-                Box::pin(self.wait_out_pause(batch)).await;
+                Box::pin(self.wait_out_pause(buffer, batch)).await;
             }
             if self.session.replies != Replies::On {
                 Box::pin(self.begin_silence(batch)).await;
@@ -424,6 +383,7 @@ impl<S: Stream> Connection<S> {
         let mut core = worker.core.borrow_mut();
         // Where fast commands are timed too, no core is the one whose commands run without a look at the clock.
         let own = if core.timing.times_fast() { NO_CORE } else { core.index };
+        core.refresh_view();
         if next == 0 {
             core.counters.batches.add(1);
             core.top.begin_batch(batch.commands, now);
@@ -445,9 +405,9 @@ impl<S: Stream> Connection<S> {
                 next += 1;
                 continue;
             };
-            if let Err(text) = may_run(ready.entry, &self.session, self.standing) {
-                core.counters.rejected(ready.entry.index, text);
-                Reply::new(&mut self.outbox.bytes, self.session.protocol).error(text);
+            if let Err(text) = core.may_run(&ready, &self.session, self.standing, || batch.args(buffer, item)) {
+                core.counters.rejected(ready.entry.index, &text);
+                Reply::new(&mut self.outbox.bytes, self.session.protocol).error(&text);
                 next += 1;
                 continue;
             }
@@ -595,11 +555,12 @@ impl<S: Stream> Connection<S> {
                     self.awaited = Some(Awaited::Replicas { count, timeout });
                 }
                 Effect::AwaitSnapshot(number) => self.awaited = Some(Awaited::Snapshot(number)),
+                Effect::Cluster(wish) => self.awaited = Some(Awaited::Wish(wish)),
                 Effect::Pause { milliseconds, all } => self.worker.hub.pause.begin(boot_micros(), milliseconds, all),
                 Effect::Unpause => self.worker.hub.pause.end(),
                 Effect::Monitor => self.begin_monitor(),
                 Effect::WakeClient(_) | Effect::Sleep(_) => {
-                    self.worker.perform(effect);
+                    self.worker.perform(&effect);
                 }
             }
         }

@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tollgate_cluster::{Cluster, Host, ProposeError};
+use tollgate_engine::cluster::{Health, View};
 use tollgate_engine::tunables::Tunable;
 use tollgate_topology::change::Change;
 use tollgate_topology::lease::Follows;
@@ -178,13 +179,18 @@ impl Host for Process {
 pub async fn follow_maps(worker: Rc<Worker>) {
     let hub = &worker.hub;
     let Some((group, cluster)) = hub.group.as_ref().and_then(|group| Some((group, group.cluster()?))) else { return };
-    let mut maps = cluster.map();
+    let (mut maps, mut health) = (cluster.map(), cluster.health());
     loop {
         let map = maps.borrow_and_update().clone();
+        health.mark_unchanged();
         if let Some(node) = group.node() {
             take_role(hub, node, &map);
         }
-        if maps.changed().await.is_err() {
+        let ended = tokio::select! {
+            changed = maps.changed() => changed.is_err(),
+            changed = health.changed() => changed.is_err(),
+        };
+        if ended {
             return;
         }
     }
@@ -220,8 +226,12 @@ fn follow(hub: &Arc<Hub>, primary: Option<Primary>, by: By) {
 
 /// Shows the cores and their clients a map.
 fn publish(hub: &Arc<Hub>, map: &Arc<SlotMap>) {
-    let Some((id, _)) = hub.group.as_ref().and_then(Group::node) else { return };
+    let Some(group) = &hub.group else { return };
+    let Some((id, _)) = group.node() else { return };
     hub.tenure.set_owns_slots(map.owns_any(id));
+    let health = group.cluster().map(|cluster| cluster.health().borrow().clone()).unwrap_or_default();
+    let health = Health { has_leader: health.has_leader, silent: health.silent };
+    hub.settings.shared.set_view(Arc::new(View::new(id, map.clone(), health)));
 }
 
 /// Tells the group whom this primary waits for, and has its lease as an operator sets it, for ever.

@@ -46,6 +46,7 @@ mod tickets;
 mod transaction;
 mod turn;
 mod wire;
+mod wishes;
 mod worker;
 
 pub use run::{StartError, in_process, run};

@@ -211,6 +211,7 @@ fn settings(config: &Config, clients_max: usize, port: u16, process: Facts) -> i
         tunables: tunables(config),
         shared: Shared::default(),
         top_keys: config.top_keys,
+        cluster: config.cluster.is_some(),
         clients_max: u64::try_from(clients_max).unwrap_or(u64::MAX),
         port,
         run_id: run_id()?,

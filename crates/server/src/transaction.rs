@@ -18,6 +18,7 @@ use crate::batch::{Batch, Item};
 use crate::connection::Connection;
 use crate::stream::Stream;
 use crate::worker::{Room, Worker};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tollgate_engine::all::BUSY;
@@ -32,7 +33,7 @@ use tollgate_engine::registry::Entry;
 use tollgate_engine::route::owner;
 use tollgate_engine::transaction::{self, Control, Queued, Transaction, Transactions};
 use tollgate_resp::{Args, OwnedArgs, Protocol, Reply};
-use tollgate_store::{Located, Watch};
+use tollgate_store::{Located, Watch, slot_of};
 
 /// The most keys that a connection watches.
 const WATCHED_MAX: usize = 1024;
@@ -108,8 +109,13 @@ impl<S: Stream> Connection<S> {
             self.refuse(batch.refusal(item));
             return None;
         };
-        if let Err(text) = may_run(ready.entry, &self.session, self.standing()) {
-            self.refuse(text);
+        let may_run = self
+            .worker()
+            .core
+            .borrow_mut()
+            .may_run(&ready, &self.session, self.standing(), || batch.args(buffer, item));
+        if let Err(text) = may_run {
+            self.refuse(&text);
             return None;
         }
         let is_run_at_once = match ready.entry.command.handler {
@@ -276,6 +282,9 @@ impl<S: Stream> Connection<S> {
         {
             return self.answer_text(&transaction::unguarded(name));
         }
+        if let Err(text) = self.check_slots(commands, &watched) {
+            return self.answer_text(&text);
+        }
         // The process may have become a replica since they were queued.
         let standing = worker.standing();
         if let Some(text) =
@@ -317,6 +326,23 @@ impl<S: Stream> Connection<S> {
         if is_done {
             commands.iter().for_each(|command| self.show_one(command.ready, command.arguments.args()));
         }
+    }
+
+    /// Whether all keys of a transaction are of one slot, and that is still served here, as those are that it watches.
+    fn check_slots(&self, commands: &[Queued], watched: &[Watch]) -> Result<(), Cow<'static, str>> {
+        let mut core = self.worker().core.borrow_mut();
+        core.refresh_view();
+        let Some(view) = &core.view else { return Ok(()) };
+        let reads_copies = self.session.client.state.reads_copies.get();
+        let only_reads = |command: &Queued| command.ready.entry.command.flags.has(Flags::READONLY);
+        let with_keys = || commands.iter().filter(|command| command.ready.entry.command.keys.first > 0);
+        let slots = with_keys().flat_map(|command| {
+            let args = command.arguments.args();
+            let keys = command.ready.entry.command.keys.positions(args.len());
+            keys.filter_map(move |position| args.get(position)).map(slot_of)
+        });
+        view.check_slots(slots, reads_copies && with_keys().all(only_reads))?;
+        view.check_slots(watched.first().map(|watch| watch.at().slot), false)
     }
 
     async fn run_alone(&mut self, command: &Queued) {

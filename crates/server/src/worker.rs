@@ -69,7 +69,7 @@ impl Worker {
     /// A core that serves nobody yet.
     pub fn new(core: Core, hub: Arc<Hub>) -> Worker {
         let cores = hub.counters.len();
-        let dispatcher = Dispatcher::new(core.store.hasher(), core.cores);
+        let dispatcher = Dispatcher::new(core.store.hasher(), core.cores).in_cluster(hub.settings.cluster);
         Worker {
             index: usize::from(core.index),
             core: RefCell::new(core),
@@ -338,14 +338,14 @@ impl Worker {
 
     /// Does what commands asked of this core, whoever's they are; what they asked of a connection is its own affair.
     pub fn carry_out(&self, core: &mut Core) {
-        core.effects.retain(|effect| !self.perform(*effect));
+        core.effects.retain(|effect| !self.perform(effect));
     }
 
     /// Does what was asked of this core. Answers whether it was.
-    pub fn perform(&self, effect: Effect) -> bool {
+    pub fn perform(&self, effect: &Effect) -> bool {
         match effect {
-            Effect::WakeClient(client) => self.wake_client(client),
-            Effect::Sleep(micros) => std::thread::sleep(Duration::from_micros(micros)),
+            Effect::WakeClient(client) => self.wake_client(*client),
+            Effect::Sleep(micros) => std::thread::sleep(Duration::from_micros(*micros)),
             _ => return false,
         }
         true

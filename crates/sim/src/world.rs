@@ -324,6 +324,7 @@ pub(crate) fn settings(memory_max_bytes: u64, eviction: Eviction, run_id: String
         tunables,
         shared: Default::default(),
         top_keys: true,
+        cluster: false,
         clients_max: 10_000,
         port: 6379,
         run_id,

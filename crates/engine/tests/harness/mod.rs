@@ -22,7 +22,7 @@ use tollgate_engine::client_state::ClientState;
 use tollgate_engine::command::{Flags, Handler};
 use tollgate_engine::core::{Core, Parts};
 use tollgate_engine::counters::Counters;
-use tollgate_engine::dispatch::{Dispatcher, Ready, Way, may_run};
+use tollgate_engine::dispatch::{Dispatcher, Ready, Way};
 use tollgate_engine::effect::Effect;
 use tollgate_engine::keys::scan_goes_on;
 use tollgate_engine::registry::rows;
@@ -52,6 +52,7 @@ pub struct Setup {
     pub password: Option<&'static str>,
     pub test_clock: bool,
     pub top_keys: bool,
+    pub cluster: bool,
     pub log_limit_max: u64,
     /// The wall clock minus the node's time.
     pub wall_offset_micros: i64,
@@ -66,6 +67,7 @@ impl Default for Setup {
             password: None,
             test_clock: true,
             top_keys: true,
+            cluster: false,
             log_limit_max: 100_000,
             wall_offset_micros: 0,
         }
@@ -133,7 +135,7 @@ impl Node {
         };
         let cores: Vec<_> = (0..setup.cores).map(core).collect();
         let session = Session::new(Rc::new(client()), setup.password.is_none());
-        let dispatcher = Dispatcher::new(Hasher::new(HASH_SEED), setup.cores);
+        let dispatcher = Dispatcher::new(Hasher::new(HASH_SEED), setup.cores).in_cluster(setup.cluster);
         Node { cores, session, now: T, dispatcher }
     }
 
@@ -160,10 +162,11 @@ impl Node {
         let args = Args::new(&buffer, &spans);
         let mut out = Vec::new();
         let mut reply = Reply::new(&mut out, self.session.protocol);
+        let standing = self.cores[0].settings.shared.standing();
         match self.dispatcher.prepare(args) {
             Err(text) => reply.error(&text),
-            Ok(ready) => match may_run(ready.entry, &self.session, Default::default()) {
-                Err(text) => reply.error(text),
+            Ok(ready) => match self.cores[0].may_run(&ready, &self.session, standing, || args) {
+                Err(text) => reply.error(&text),
                 Ok(()) if ready.entry.command.flags.has(Flags::TOLD_WHO) => {
                     let told = with_asker(args, self.session.client.id);
                     self.dispatch(&ready, told.args(), &mut reply);
@@ -359,6 +362,7 @@ fn settings(setup: &Setup) -> Settings {
         tunables,
         shared: Default::default(),
         top_keys: setup.top_keys,
+        cluster: setup.cluster,
         clients_max: 10_000,
         port: 6379,
         run_id: "0123456789abcdef0123456789abcdef01234567".to_owned(),

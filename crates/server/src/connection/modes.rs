@@ -14,9 +14,8 @@ use std::pin::pin;
 use std::task::Poll;
 use tollgate_engine::client_state::{Killed, Replies};
 use tollgate_engine::command::{Flags, Handler};
-use tollgate_engine::dispatch::{Ready, may_run};
+use tollgate_engine::dispatch::Ready;
 use tollgate_engine::session::Client;
-use tollgate_engine::shared::Standing;
 use tollgate_engine::transaction::{Control, Transaction};
 use tollgate_limits::Micros;
 use tollgate_resp::{Args, Reply};
@@ -96,7 +95,7 @@ impl<S: Stream> Connection<S> {
         self.session.replies == Replies::On
             && self.session.authenticated
             && self.session.transactions.open.is_none()
-            && self.standing == Standing::default()
+            && self.standing.is_clear()
             && !self.worker.hub.pause.is_on()
             && !self.worker.hub.monitors.are_there()
             && !self.worker.core.borrow().timing.times_fast()
@@ -117,12 +116,14 @@ impl<S: Stream> Connection<S> {
     /// leaving end the connection instead.
     #[cold]
     #[expect(clippy::await_holding_refcell_ref, reason = "a connection that holds a command neither reads nor writes")]
-    pub(super) async fn wait_out_pause(&mut self, batch: &Batch) {
-        let Some(ready) = batch.items.first().and_then(Item::ready) else { return };
+    pub(super) async fn wait_out_pause(&mut self, buffer: &[u8], batch: &Batch) {
+        let Some((item, ready)) = batch.items.first().and_then(|item| Some((item, item.ready()?))) else { return };
         let (entry, flags) = (ready.entry, ready.entry.command.flags);
         // Who must first say who he is, to end the pause, is let do so; who watches is not held, as in Redis.
         let is_free = entry.before_auth || flags.has(Flags::NEVER_HELD) || self.monitor.is_some();
-        if is_free || may_run(entry, &self.session, self.standing).is_err() {
+        let may_run =
+            || self.worker.core.borrow_mut().may_run(&ready, &self.session, self.standing, || batch.args(buffer, item));
+        if is_free || may_run().is_err() {
             return;
         }
         let is_exec = matches!(entry.command.handler, Handler::Transaction(Control::Exec));
@@ -212,8 +213,12 @@ impl<S: Stream> Connection<S> {
     /// Shows the commands of a batch, which is about to run, to those who watch.
     #[cold]
     pub(super) fn show(&self, buffer: &[u8], batch: &Batch) {
-        let runs =
-            |item: &&Item| item.ready().is_some_and(|ready| may_run(ready.entry, &self.session, self.standing).is_ok());
+        let runs = |item: &&Item| {
+            let mut core = self.worker.core.borrow_mut();
+            item.ready().is_some_and(|ready| {
+                core.may_run(&ready, &self.session, self.standing, || batch.args(buffer, item)).is_ok()
+            })
+        };
         let shown = batch.items.iter().filter(runs).filter(|item| item.ready().is_some_and(is_shown));
         if !self.worker.hub.monitors.take_lines() {
             let lost = self.worker.hub.monitors.lose(u64::try_from(shown.count()).unwrap_or(u64::MAX));
