@@ -16,6 +16,7 @@ use tollgate_engine::client_state::{Killed, Replies};
 use tollgate_engine::command::{Flags, Handler};
 use tollgate_engine::dispatch::Ready;
 use tollgate_engine::session::Client;
+use tollgate_engine::shared::Standing;
 use tollgate_engine::transaction::{Control, Transaction};
 use tollgate_limits::Micros;
 use tollgate_resp::{Args, Reply};
