@@ -232,6 +232,9 @@ fn error_stats(text: &mut String, core: &Core, _call: &Call<'_>) {
 
 fn cluster(text: &mut String, core: &Core, _call: &Call<'_>) {
     line(text, "cluster_enabled", u8::from(core.settings.cluster));
+    if let Some(left) = core.settings.process.lease_left_micros() {
+        line(text, "cluster_lease_ms_left", left / 1_000);
+    }
 }
 
 fn keyspace(text: &mut String, core: &Core, _call: &Call<'_>) {

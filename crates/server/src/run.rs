@@ -312,6 +312,31 @@ fn snapshot_gauges(hub: &Hub) -> [(&'static str, &'static str, u64); 4] {
     ]
 }
 
+/// What is known of a node of a cluster.
+fn cluster_gauges(hub: &Hub) -> Vec<(&'static str, &'static str, u64)> {
+    let Some(cluster) = hub.group.as_ref().and_then(Group::cluster) else { return Vec::new() };
+    let (map, health) = (cluster.map().borrow().clone(), cluster.health().borrow().clone());
+    let number = |count: usize| u64::try_from(count).unwrap_or(0);
+    vec![
+        ("cluster_epoch", "How many changes have made the slot map.", map.epoch),
+        ("cluster_nodes", "Nodes of the cluster.", number(map.nodes.len())),
+        ("cluster_nodes_silent", "Nodes that the leader has not heard for a lease.", number(health.silent.len())),
+        ("cluster_has_leader", "1 while the leader of the group is heard.", u64::from(health.has_leader)),
+        ("cluster_is_leader", "1 on the node that leads the group.", u64::from(health.leader == Some(cluster.id()))),
+        (
+            "cluster_slots_owned",
+            "Slots of this node.",
+            map.slots_of(cluster.id()).map(|range| u64::from(range.count())).sum(),
+        ),
+        ("cluster_slots_assigned", "Slots of all nodes.", u64::from(map.slots.count())),
+        (
+            "cluster_lease_left_milliseconds",
+            "What is left of the lease of this node.",
+            hub.tenure.left_micros().unwrap_or(0) / 1_000,
+        ),
+    ]
+}
+
 /// All metrics in the text exposition format. Never a key as a label.
 fn metrics(hub: &Hub) -> String {
     use std::fmt::Write;
@@ -328,7 +353,8 @@ fn metrics(hub: &Hub) -> String {
         ("clients_max", "The most clients.", hub.settings.clients_max),
         ("cores", "Core threads.", u64::try_from(hub.mesh.cores()).unwrap_or(0)),
     ];
-    let gauges = gauges.into_iter().chain(replication_gauges(hub)).chain(snapshot_gauges(hub));
+    let gauges =
+        gauges.into_iter().chain(replication_gauges(hub)).chain(snapshot_gauges(hub)).chain(cluster_gauges(hub));
     for (name, help, value) in gauges {
         let _ = writeln!(text, "# HELP tollgate_{name} {help}\n# TYPE tollgate_{name} gauge\ntollgate_{name} {value}");
     }
