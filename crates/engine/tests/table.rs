@@ -71,6 +71,7 @@ fn handlers_fit_routes_and_keys() {
     for command in rows() {
         let fits = match (command.route, command.handler) {
             (Route::Key, Handler::Key(_)) => command.keys == Keys::ONE,
+            (Route::Slot, Handler::Key(_)) => command.keys == Keys::NONE && command.arguments[0].name == "slot",
             (Route::Keys, Handler::Spread(..)) => command.keys == Keys::ALL,
             // A subcommand's one key, behind its name.
             (Route::Keys, Handler::Key(_)) => command.keys == Keys::SECOND && command.name.contains('|'),

@@ -9,6 +9,7 @@
     reason = "what a test cannot read or find is a fault of the test"
 )]
 
+pub mod cluster;
 pub mod value;
 
 use std::cell::{Cell, RefCell};
