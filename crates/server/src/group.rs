@@ -300,7 +300,7 @@ impl Teller<'_> {
             }
             Err(ProposeError::Refused(_) | ProposeError::NotYet(_)) => {}
             // It may have been heard all the same.
-            Err(ProposeError::NoMajority) => self.maybe.extend(replicas),
+            Err(ProposeError::NoMajority | ProposeError::Other(_)) => self.maybe.extend(replicas),
         }
     }
 
