@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use tracing::Dispatch;
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 
 use crate::config::{LogFormat, LogLevel};
@@ -84,9 +84,19 @@ fn assemble(level: LogLevel, style: LineStyle, sink: Box<dyn Write + Send>) -> s
         LineStyle::Text { colours } => formatted.with_ansi(colours).with_filter(filter).boxed(),
         LineStyle::Json => formatted.json().flatten_event(true).with_filter(filter).boxed(),
     };
-    let dispatch = Dispatch::new(tracing_subscriber::registry().with(layer).with(level_filter(level)));
+    let dispatch = Dispatch::new(tracing_subscriber::registry().with(layer).with(targets(level)));
     let thread = LogThread::start(queue, lines, limit, dispatch.clone(), sink)?;
     Ok((dispatch, thread))
+}
+
+/// Events of this weight. The library that a cluster agrees by says much that means nothing to an operator: what matters
+/// of it the cluster says in its own words.
+fn targets(level: LogLevel) -> Targets {
+    let of_library = match level {
+        LogLevel::Debug | LogLevel::Trace => level_filter(level),
+        LogLevel::Off | LogLevel::Error | LogLevel::Warn | LogLevel::Info => LevelFilter::OFF,
+    };
+    Targets::new().with_default(level_filter(level)).with_target("openraft", of_library)
 }
 
 fn level_filter(level: LogLevel) -> LevelFilter {
