@@ -12,8 +12,8 @@
 //! wish.rs       what operators want changed, for the shell to carry out
 //! ```
 //!
-//! **Invariants:** a call for a slot that this node does not serve changes nothing and makes no key. What MOVED names is
-//! byte for byte what CLUSTER SLOTS names.
+//! **Invariants:** a call for a slot that this node does not serve changes nothing and makes no key. What MOVED names
+//! is byte for byte what CLUSTER SLOTS names.
 
 mod bits;
 pub mod nodes;

@@ -31,8 +31,8 @@ pub fn count(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
     }
 }
 
-/// CLUSTER GETKEYSINSLOT slot count. Where they would be too much for one answer it names fewer: who asks for the keys of
-/// a slot asks again until there are none.
+/// CLUSTER GETKEYSINSLOT slot count. Where they would be too much for one answer it names fewer: who asks for the keys
+/// of a slot asks again until there are none.
 pub fn get(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
     if !core.settings.cluster {
         return reply.error(NO_CLUSTER);

@@ -13,7 +13,7 @@ use crate::counters::Merged;
 use crate::effect::Effect;
 use crate::numbers::parse_integer;
 use crate::session::Session;
-use std::net::IpAddr;
+use core::net::IpAddr;
 use tollgate_resp::{Reply, printable};
 use tollgate_topology::change::Change;
 use tollgate_topology::slots::SlotSet;
