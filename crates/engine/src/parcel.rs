@@ -273,8 +273,8 @@ impl Order for Ends<'_> {
 }
 
 impl Core {
-    /// Whether a command's slot is served here, as it was when its connection's core sent it. If not it is answered.
-    fn still_runs(&mut self, entry: &Entry, call: &Call<'_>, protocol: Protocol, replies: &mut Vec<u8>) -> bool {
+    /// Whether a command's slot is served here, as it was when its connection's core looked. If not it is answered.
+    pub fn still_runs(&mut self, entry: &Entry, call: &Call<'_>, protocol: Protocol, replies: &mut Vec<u8>) -> bool {
         // Whoever was let read from a replica was asked by the core that sent the command.
         let Err(text) = self.check_keys(entry, true, call.args) else { return true };
         self.counters.rejected(entry.index, &text);

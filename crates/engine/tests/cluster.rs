@@ -8,10 +8,13 @@ mod harness;
 use harness::cluster::{FIRST, FRESH, OTHER, REPLICA, changed, healthy, key_where, map, node_in_cluster, set_view};
 use harness::{Node, Setup, T, check, node};
 use std::sync::Arc;
+use tollgate_engine::call::Call;
+use tollgate_engine::cluster::slot_keys::holds_any;
 use tollgate_engine::cluster::wish::{ClusterWish, Failover, answer_to};
 use tollgate_engine::cluster::{Health, NO_CLUSTER, View};
 use tollgate_engine::effect::Effect;
 use tollgate_engine::registry::rows;
+use tollgate_resp::Args;
 use tollgate_store::slot_of;
 use tollgate_topology::change::Change;
 use tollgate_topology::map::Info;
@@ -374,15 +377,23 @@ fn a_primary_that_holds_keys_follows_nobody() {
     let without_slots = changed(map(), &[Change::DelSlots { by: FIRST, lapsed: Default::default(), slots }]);
     for cores in 1..=3 {
         let mut node = node_in_cluster(FIRST, cores);
+        let holds_keys = |node: &mut Node| {
+            let (args, now) = (Args::new(&[], &[]), node.now);
+            let call = Call { args, at: node.dispatcher.hasher().locate(b""), now };
+            let mut fragment = Vec::new();
+            node.cores.iter_mut().for_each(|core| drop(holds_any(core, &call, None, &mut fragment)));
+            fragment.iter().any(|byte| *byte != 0)
+        };
+        assert!(!holds_keys(&mut node));
         let key = key_where("k", harness::cluster::is_of_first);
         assert_eq!(node.run(&format!("SET {key} x PX 5")), "+OK");
+        assert!(holds_keys(&mut node));
+        node.now += 5_000;
+        assert!(!holds_keys(&mut node), "it has expired");
         set_view(&node, View::new(FIRST, Arc::new(without_slots.clone()), healthy()));
-        let refused = "-ERR To set a master the node must be empty and without assigned slots.";
-        node.cores.iter_mut().for_each(|core| core.publish());
-        assert_eq!(node.run(&format!("CLUSTER REPLICATE {OTHER_ID}")), refused);
-        node.run("FLUSHALL");
-        node.cores.iter_mut().for_each(|core| core.publish());
         assert_eq!(node.run(&format!("CLUSTER REPLICATE {OTHER_ID}")), "silence");
+        let change = Change::Replicate { id: FIRST, of: OTHER };
+        assert_eq!(node.effects(), [Effect::Cluster(Box::new(ClusterWish::ProposeIfEmpty(change)))]);
     }
 }
 

@@ -358,7 +358,7 @@ impl<S: Stream> Connection<S> {
                     break;
                 }
                 if let Some(ready) = item.ready() {
-                    self.run_barrier(ready, batch.args(buffer, item), Room::Take).await;
+                    self.run_barrier_still(ready, batch.args(buffer, item)).await;
                 }
                 next += 1;
             }
@@ -369,6 +369,19 @@ impl<S: Stream> Connection<S> {
                 break;
             }
             next = self.run_until_barrier(buffer, batch, next);
+        }
+    }
+
+    /// Runs what waited for the commands before it. Meanwhile the node may have come to serve other slots, or none.
+    async fn run_barrier_still(&mut self, ready: Ready, args: Args<'_>) {
+        let standing = self.worker.standing();
+        let may_run = self.worker.core.borrow_mut().may_run(&ready, &self.session, standing, || args);
+        match may_run {
+            Ok(()) => self.run_barrier(ready, args, Room::Take).await,
+            Err(text) => {
+                self.worker.core.borrow().counters.rejected(ready.entry.index, &text);
+                self.reply().error(&text);
+            }
         }
     }
 
@@ -500,9 +513,9 @@ impl<S: Stream> Connection<S> {
         self.ending.is_some() || self.worker.is_halted()
     }
 
-    /// What is answered next tells what was done to keys.
-    pub(crate) fn tell_changes(&mut self) {
-        self.tells = Tells::Changes;
+    /// What is answered next tells this.
+    pub(crate) fn tell(&mut self, tells: Tells) {
+        self.tells = self.tells.max(tells);
     }
 
     /// What will be written. No reply of another core may be outstanding.

@@ -4,13 +4,15 @@ use crate::worker::{Room, Worker};
 use std::rc::Rc;
 use tollgate_engine::all::{self, AllPlan, BUSY, UndoLog};
 use tollgate_engine::call::Call;
+use tollgate_engine::cluster::slot_keys::holds_any;
 use tollgate_engine::command::Handler;
-use tollgate_engine::dispatch::NOREPLICAS;
-use tollgate_engine::dispatch::Ready;
+use tollgate_engine::dispatch::{NOREPLICAS, Ready, Way};
 use tollgate_engine::keys::scan_goes_on;
 use tollgate_engine::parcel::{Cargo, NewJob, Parcel, Task};
+use tollgate_engine::registry::registry;
 use tollgate_engine::steps::run_order;
 use tollgate_resp::{Args, OwnedArgs, Protocol, Reply};
+use tollgate_store::Located;
 
 /// One core's part: where it goes and which arguments it takes, by position.
 struct Part {
@@ -247,6 +249,35 @@ pub async fn in_steps(worker: &Rc<Worker>, ready: &Ready, args: Args<'_>, room: 
         others.iter().for_each(|core| worker.free_room(*core));
     }
     if is_refused { reply.error(NOREPLICAS) } else { steps.reply(reply) }
+}
+
+/// Whether any core holds a key that has not expired.
+///
+/// # Errors
+/// The text of the error reply: a core is too busy to say.
+pub async fn holds_keys(worker: &Rc<Worker>) -> Result<bool, &'static str> {
+    let Some(entry) = registry().find_full_name(b"cluster|replicate") else { return Ok(true) };
+    let others: Vec<usize> = (0..worker.hub.mesh.cores()).filter(|core| *core != worker.index).collect();
+    if !worker.wait_for_room(others.iter().copied()).await {
+        worker.core.borrow().counters.busy_replies.add(1);
+        return Err(BUSY);
+    }
+    let ready = Ready { entry, way: Way::Every, at: Located { slot: 0, hash: 0 } };
+    let ticket = worker.new_ticket(others.len());
+    for core in others {
+        let mut parcel = worker.take_parcel();
+        parcel.push(new_job(&ready, Task::Step(holds_any), None), std::iter::empty());
+        worker.send(core, parcel, ticket, Room::Take);
+        worker.wake(core);
+    }
+    let mut fragment = Vec::new();
+    let call = Call { args: Args::new(&[], &[]), at: ready.at, now: worker.now() };
+    holds_any(&mut worker.core.borrow_mut(), &call, None, &mut fragment);
+    let answered = worker.collect(ticket).await;
+    answered.iter().for_each(|(_, parcel)| fragment.extend_from_slice(parcel.reply(0)));
+    let is_refused = give_back(worker, answered, Room::Take);
+    // A count of nothing is nothing but zeros; who did not say may hold some.
+    Ok(is_refused || fragment.iter().any(|byte| *byte != 0))
 }
 
 #[expect(clippy::too_many_arguments, reason = "each is a different thing and none belongs to another")]

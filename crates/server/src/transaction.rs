@@ -16,6 +16,7 @@
 use crate::audit;
 use crate::batch::{Batch, Item};
 use crate::connection::Connection;
+use crate::gate::Tells;
 use crate::stream::Stream;
 use crate::worker::{Room, Worker};
 use std::borrow::Cow;
@@ -26,6 +27,7 @@ use tollgate_engine::asker::with_asker;
 use tollgate_engine::bounds::OUTPUT_BYTES_MAX;
 use tollgate_engine::call::Call;
 use tollgate_engine::command::{Flags, Handler};
+use tollgate_engine::core::Core;
 use tollgate_engine::dispatch::{Ready, Way, may_run};
 use tollgate_engine::parcel::{Cargo, NewJob, Parcel, Task};
 use tollgate_engine::protocol_behind_hello;
@@ -282,24 +284,18 @@ impl<S: Stream> Connection<S> {
         {
             return self.answer_text(&transaction::unguarded(name));
         }
-        if let Err(text) = self.check_slots(commands, &watched) {
-            return self.answer_text(&text);
-        }
-        // The process may have become a replica since they were queued.
-        let standing = worker.standing();
-        if let Some(text) =
-            commands.iter().find_map(|queued| may_run(queued.ready.entry, &self.session, standing).err())
-        {
-            return self.answer_text(&format!("{}{text}", transaction::ABORTED_BECAUSE));
-        }
         let others = cores_of(&worker, commands, &watched);
         if !worker.wait_for_room(others.iter().copied()).await {
             worker.core.borrow().counters.busy_replies.add(1);
             return self.answer_text(BUSY);
         }
+        if let Err(text) = self.may_exec(commands, &watched) {
+            return self.answer_text(&text);
+        }
         others.iter().for_each(|core| worker.hold_room(*core));
         let mut is_done = true;
-        self.tell_changes();
+        // Of a replica that a client reads from, what only looks leaves without a lease.
+        self.tell(commands.iter().map(|queued| Tells::of(queued.ready.entry.command)).max().unwrap_or_default());
         let before = self.out().len();
         self.reply().array(commands.len());
         // Under a guard HELLO is a part like others, whatever it does to the form of later replies.
@@ -326,6 +322,15 @@ impl<S: Stream> Connection<S> {
         if is_done {
             commands.iter().for_each(|command| self.show_one(command.ready, command.arguments.args()));
         }
+    }
+
+    /// Whether a transaction may still run: the process may have become a replica since its commands were queued, or
+    /// serve other slots.
+    fn may_exec(&self, commands: &[Queued], watched: &[Watch]) -> Result<(), Cow<'static, str>> {
+        self.check_slots(commands, watched)?;
+        let standing = self.worker().standing();
+        let refused = commands.iter().find_map(|queued| may_run(queued.ready.entry, &self.session, standing).err());
+        refused.map_or(Ok(()), |text| Err(Cow::Owned(format!("{}{text}", transaction::ABORTED_BECAUSE))))
     }
 
     /// Whether all keys of a transaction are of one slot, and that is still served here, as those are that it watches.
@@ -475,10 +480,7 @@ impl<S: Stream> Connection<S> {
                         Reply::new(bytes, self.session.protocol).simple("OK");
                     }
                 }
-                Piece::Own(bytes) if core.timing.times_fast() => {
-                    core.run_key_timed(entry, &call, &mut Reply::new(bytes, self.session.protocol));
-                }
-                Piece::Own(bytes) => core.run_key(entry, &call, &mut Reply::new(bytes, self.session.protocol)),
+                Piece::Own(bytes) => run_own_one(&mut core, entry, &call, self.session.protocol, bytes),
                 Piece::Merged { own_arguments, own, .. } => {
                     // Wherever its keys lie, its connection's core counts it.
                     core.counters.ran(entry.index);
@@ -531,6 +533,17 @@ impl<S: Stream> Connection<S> {
                 }
             }
         }
+    }
+}
+
+/// Runs a command that lies on this core, unless its slot is served elsewhere since what other cores did first.
+fn run_own_one(core: &mut Core, entry: &Entry, call: &Call<'_>, protocol: Protocol, bytes: &mut Vec<u8>) {
+    if !core.still_runs(entry, call, protocol, bytes) {
+        return;
+    }
+    match core.timing.times_fast() {
+        true => core.run_key_timed(entry, call, &mut Reply::new(bytes, protocol)),
+        false => core.run_key(entry, call, &mut Reply::new(bytes, protocol)),
     }
 }
 

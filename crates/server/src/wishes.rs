@@ -1,11 +1,13 @@
 //! What operators want of the cluster, carried out with other nodes.
 
 use crate::group::Group;
+use crate::spread;
 use crate::worker::Worker;
+use std::rc::Rc;
 use std::time::Duration;
 use tollgate_cluster::Failover;
 use tollgate_engine::cluster::NO_CLUSTER;
-use tollgate_engine::cluster::wish::{self, ClusterWish, answer_to};
+use tollgate_engine::cluster::wish::{self, ClusterWish, NOT_EMPTY, answer_to};
 
 /// A change that was made is known here within this time, if at all soon.
 const APPLYING_TIME: Duration = Duration::from_secs(1);
@@ -14,7 +16,7 @@ const APPLYING_TIME: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// The text of the error reply.
-pub async fn carry_out(worker: &Worker, wish: ClusterWish) -> Result<String, String> {
+pub async fn carry_out(worker: &Rc<Worker>, wish: ClusterWish) -> Result<String, String> {
     let Some(cluster) = worker.hub.group.as_ref().and_then(Group::cluster) else { return Err(NO_CLUSTER.to_owned()) };
     let text = |error: &dyn std::fmt::Display| error.to_string();
     match wish {
@@ -29,7 +31,8 @@ pub async fn carry_out(worker: &Worker, wish: ClusterWish) -> Result<String, Str
             };
             cluster.fail_over(how).await.map_err(|error| text(&error))?;
         }
-        ClusterWish::Propose(change) => {
+        ClusterWish::ProposeIfEmpty(_) if spread::holds_keys(worker).await? => return Err(NOT_EMPTY.to_owned()),
+        ClusterWish::Propose(change) | ClusterWish::ProposeIfEmpty(change) => {
             let applied = cluster.propose(change.clone()).await.map_err(|error| text(&error))?;
             let mut maps = cluster.map();
             let known = tokio::time::timeout(APPLYING_TIME, maps.wait_for(|map| map.epoch >= applied.epoch)).await;

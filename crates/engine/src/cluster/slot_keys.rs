@@ -1,4 +1,5 @@
-//! CLUSTER COUNTKEYSINSLOT and GETKEYSINSLOT: the keys of one slot, on the core that owns it.
+//! CLUSTER COUNTKEYSINSLOT and GETKEYSINSLOT: the keys of one slot, on the core that owns it; and whether there are any
+//! keys at all.
 //!
 //! **Invariant:** a key that has expired is in no slot. A tool that moves what is in a slot asks until nothing is.
 
@@ -6,11 +7,12 @@ use super::NO_CLUSTER;
 use crate::bounds::OUTPUT_BYTES_PAUSE;
 use crate::call::Call;
 use crate::core::Core;
+use crate::fragment::write_count;
 use crate::limit_commands::integer;
 use crate::numbers::parse_integer;
 use std::ops::ControlFlow;
 use tollgate_resp::{Protocol, Reply};
-use tollgate_store::SLOTS;
+use tollgate_store::{Content, SLOTS};
 
 /// An argument as the number of a slot.
 pub fn parse_slot(argument: &[u8]) -> Option<u16> {
@@ -55,4 +57,16 @@ pub fn get(core: &mut Core, call: &Call<'_>, reply: &mut Reply<'_>) {
     });
     reply.array(count);
     reply.raw(&keys);
+}
+
+/// Whether a core holds any key: a step of a plan that only looks. Its fragment is a count, 0 or 1.
+pub fn holds_any(
+    core: &mut Core,
+    call: &Call<'_>,
+    _content: Option<Box<Content>>,
+    fragment: &mut Vec<u8>,
+) -> Option<Box<Content>> {
+    let is_met = core.store.for_each(call.now, &mut |_, _| ControlFlow::Break(())).is_break();
+    write_count(fragment, u64::from(is_met));
+    None
 }

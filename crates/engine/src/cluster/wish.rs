@@ -9,7 +9,6 @@ use super::{NO_CLUSTER, View};
 use crate::call::Call;
 use crate::cluster::slot_keys::parse_slot;
 use crate::core::Core;
-use crate::counters::Merged;
 use crate::effect::Effect;
 use crate::numbers::parse_integer;
 use crate::session::Session;
@@ -44,9 +43,14 @@ pub enum ClusterWish {
     },
     /// The map becomes otherwise.
     Propose(Change),
+    /// The same, unless this node holds a key, which it would forget: [`NOT_EMPTY`] then.
+    ProposeIfEmpty(Change),
     /// This replica takes over.
     FailOver(Failover),
 }
+
+/// The answer to what only a node without keys may do.
+pub const NOT_EMPTY: &str = "ERR To set a master the node must be empty and without assigned slots.";
 
 /// What a change that was made is answered with; `map` has it.
 pub fn answer_to(change: &Change, is_changed: bool, map: &SlotMap) -> String {
@@ -180,20 +184,16 @@ fn each_once(slots: Vec<u16>) -> Result<SlotSet, String> {
     Ok(SlotSet::new(slots))
 }
 
-/// CLUSTER REPLICATE node-id. A node of which the counters say that it holds keys is none that may forget them. They
-/// count a key that has expired until its memory is wanted back, some seconds at most, and are on the safe side so.
+/// CLUSTER REPLICATE node-id.
 pub fn replicate(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
-    core.publish();
-    let has_keys = Merged(&core.all_counters).sum(|counters| &counters.keys) > 0;
     wish(core, call, reply, |view, call| {
         let (of, _) = named(view, call.argument(2))?;
         let change = Change::Replicate { id: view.id, of };
         // What the change itself would be refused for goes first, as in Redis.
         (*view.map).clone().apply(&change).map_err(|refused| refused.to_string())?;
-        let is_primary = view.map.leading(view.id).is_some();
-        match is_primary && has_keys {
-            true => Err(tollgate_topology::Refused::NotEmpty.to_string()),
-            false => Ok(ClusterWish::Propose(change)),
+        match view.map.leading(view.id) {
+            Some(_) => Ok(ClusterWish::ProposeIfEmpty(change)),
+            None => Ok(ClusterWish::Propose(change)),
         }
     });
 }
