@@ -65,6 +65,15 @@ id! {
     RunId
 }
 
+/// The node of this number, for those who number them.
+impl From<u64> for NodeId {
+    fn from(number: u64) -> NodeId {
+        let mut id = NodeId::default();
+        id.0.iter_mut().rev().zip(number.to_le_bytes()).for_each(|(place, byte)| *place = byte);
+        id
+    }
+}
+
 fn parse(text: &str) -> Result<[u8; ID_BYTES], NotAnId> {
     let mut bytes = [0; ID_BYTES];
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
