@@ -60,12 +60,15 @@ pub const VOTER_SILENT_MICROS: u64 = 5_000_000;
 /// A learner lacks at most so many entries to be made a voter.
 pub const CAUGHT_UP_ENTRIES: u64 = 64;
 
-/// Between two heartbeats of a leader, in milliseconds.
+/// Two thirds of the time between two heartbeats of a leader, in milliseconds: the library looks at the time in steps
+/// half as long again.
 pub const HEARTBEAT_MS: u64 = 40;
-/// A node that heard of no leader for [`ELECTION_MS_MAX`] waits from this...
+/// Between two tries of a node to be elected, at least, and what the other voters may take to answer, in milliseconds.
 pub const ELECTION_MS_MIN: u64 = 80;
-/// ...to this much longer, in milliseconds, and asks to be elected.
+/// So long after it has heard of a leader a node votes for no other, in milliseconds.
 pub const ELECTION_MS_MAX: u64 = 160;
+/// A node waits up to so much longer, in milliseconds, before it asks to be elected.
+pub const ELECTION_PATIENCE_MS_MAX: u64 = 120;
 /// Entries after which a snapshot is made.
 pub const SNAPSHOT_ENTRIES: u64 = 500;
 /// Entries that are kept all the same, for nodes that lack a few.

@@ -4,8 +4,8 @@
 //! length u32, little endian │ JSON │ 16 bytes of HMAC-SHA256, once both sides have proven that they know the secret
 //! ```
 //!
-//! The length is that of the JSON. The HMAC is over direction, number of the frame in its direction, length and JSON, so
-//! that a frame can be neither made up, nor changed, nor left out, nor sent again.
+//! The length is that of the JSON. The HMAC is over direction, number of the frame in its direction, length and JSON,
+//! so that a frame can be neither made up, nor changed, nor left out, nor sent again.
 //!
 //! **Invariant:** memory is taken for bytes that have come, never for a length that was declared.
 

@@ -1,6 +1,6 @@
 //! What the server sees of the cluster: a handle to a thread of its own.
 //!
-//! The thread has a runtime for itself, so that neither a disk that takes long nor a core that is busy delays the other.
+//! The thread has a runtime for itself, so that a disk that takes long delays no core, and no core the cluster.
 //! All futures here can be waited for on any runtime.
 
 use crate::bounds;
@@ -112,7 +112,7 @@ pub struct Health {
     pub term: u64,
 }
 
-/// The cluster, as one node takes part in it. Clones are the same one; it ends with [`Cluster::stop`] or its last clone.
+/// The cluster, as one node takes part in it. Clones are the same; it ends with [`Cluster::stop`] or the last.
 #[derive(Clone)]
 pub struct Cluster {
     shared: Arc<Shared>,

@@ -73,7 +73,7 @@ pub fn next(view: &View) -> Option<Step> {
         let Some(comes) = best(view, &voters) else { break };
         voters.insert(comes);
     }
-    if voters.len() % 2 == 0 {
+    if voters.len().is_multiple_of(2) {
         // One more would make no failure more bearable. Those that have come go first, then whoever is silent.
         let come = voters.difference(&view.voters).last().copied();
         let goes = come.or_else(|| worst(view, &voters))?;
@@ -87,7 +87,7 @@ pub fn next(view: &View) -> Option<Step> {
 
 /// The largest odd number that is not larger.
 fn odd(count: usize) -> usize {
-    if count % 2 == 0 { count.saturating_sub(1) } else { count }
+    if count.is_multiple_of(2) { count.saturating_sub(1) } else { count }
 }
 
 /// A voter that is gone or silent makes room for a node that is there.

@@ -7,6 +7,7 @@
 
 use crate::accept::{Answers, Door};
 use crate::bounds;
+use crate::election::Ear;
 use crate::handle::{Health, Host};
 use crate::lead::{Lead, WaitingAsk};
 use crate::machine::Machine;
@@ -14,6 +15,7 @@ use crate::peer::{PeerError, Peers};
 use crate::raft::{self, Network, Raft};
 use crate::store::{GroupFact, Identity, Store};
 use crate::wire::{Fault, Group, Pointer, Reply, Request};
+use openraft::raft::AppendEntriesResponse;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
@@ -112,6 +114,8 @@ pub struct Node {
     health: watch::Sender<Health>,
     rounds: mpsc::Sender<WaitingAsk>,
     asks: Arc<Semaphore>,
+    /// What it has heard of leaders.
+    pub ear: Mutex<Ear>,
     /// The term that it has led in last.
     pub led: AtomicU64,
     number: AtomicU64,
@@ -157,6 +161,7 @@ impl Node {
             health,
             rounds,
             asks: Arc::new(Semaphore::new(bounds::ASKS_MAX)),
+            ear: Mutex::new(Ear::new()),
             led: AtomicU64::new(0),
             number: AtomicU64::new(0),
         };
@@ -184,6 +189,7 @@ impl Node {
         tokio::spawn(Arc::clone(&self).ask_on());
         tokio::spawn(Arc::clone(&self).hold_rounds(asks));
         tokio::spawn(Arc::clone(&self).tend_members());
+        tokio::spawn(Arc::clone(&self).stand_for_election());
         self.lead_on().await;
     }
 
@@ -369,7 +375,9 @@ impl Node {
         let others: Vec<NodeId> = map.nodes.keys().filter(|id| **id != self.id).copied().collect();
         let in_turn = others.get(guide.turn.checked_rem(others.len()).unwrap_or(0)).copied();
         match (by_vote, in_turn, &running.group.sponsor) {
-            (Some(id), _, _) if guide.turn % 2 == 0 && self.peers.endpoint_of(id).is_some() => Target::Node(id),
+            (Some(id), _, _) if guide.turn.is_multiple_of(2) && self.peers.endpoint_of(id).is_some() => {
+                Target::Node(id)
+            }
             (_, Some(id), _) => Target::Node(id),
             (_, None, Some(sponsor)) => Target::At(sponsor.clone()),
             (_, None, None) => Target::Here,
@@ -472,9 +480,28 @@ impl Node {
     async fn answer_member(self: &Arc<Self>, from: NodeId, request: Request) -> Reply {
         let Some(running) = self.running() else { return Reply::OtherGroup };
         match request {
-            Request::Append(rpc) => Reply::Append(running.raft.append_entries(rpc).await),
-            Request::Vote(rpc) => Reply::Vote(running.raft.vote(rpc).await),
-            Request::Snapshot(rpc) => Reply::Snapshot(running.raft.install_snapshot(rpc).await),
+            Request::Append(rpc) => {
+                let answer = running.raft.append_entries(rpc).await;
+                if !matches!(answer, Ok(AppendEntriesResponse::HigherVote(_)) | Err(_)) {
+                    locked(&self.ear).hears();
+                }
+                Reply::Append(answer)
+            }
+            Request::Vote(rpc) => {
+                let answer = running.raft.vote(rpc).await;
+                if answer.as_ref().is_ok_and(|answer| answer.vote_granted) {
+                    locked(&self.ear).hears();
+                }
+                Reply::Vote(answer)
+            }
+            Request::Snapshot(rpc) => {
+                locked(&self.ear).hears();
+                Reply::Snapshot(running.raft.install_snapshot(rpc).await)
+            }
+            Request::MissesLeader => {
+                let leads = running.raft.metrics().borrow().current_leader == Some(self.id);
+                Reply::Known(!leads && locked(&self.ear).misses_leader())
+            }
             Request::Ask(ask) => self.answer_ask(ask).await,
             Request::Propose { change, run, number, term } => {
                 self.answer_proposal(change, (from, run, number), term).await

@@ -66,6 +66,8 @@ pub fn config() -> Config {
         heartbeat_interval: bounds::HEARTBEAT_MS,
         election_timeout_min: bounds::ELECTION_MS_MIN,
         election_timeout_max: bounds::ELECTION_MS_MAX,
+        // See `crate::election`.
+        enable_elect: false,
         install_snapshot_timeout: 2_000,
         max_payload_entries: bounds::MESSAGE_ENTRIES_MAX,
         replication_lag_threshold: bounds::SNAPSHOT_ENTRIES * 2,

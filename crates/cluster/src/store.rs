@@ -145,9 +145,8 @@ impl Store {
             transaction.open_table(LOG).map_err(io::Error::other)?;
             let mut facts = transaction.open_table(FACTS).map_err(io::Error::other)?;
             let mut format = FORMAT;
-            match facts.get(KEY_FORMAT).map_err(io::Error::other)? {
-                Some(known) => format = from_json(known.value())?,
-                None => {}
+            if let Some(known) = facts.get(KEY_FORMAT).map_err(io::Error::other)? {
+                format = from_json(known.value())?;
             }
             if facts.get(KEY_NODE).map_err(io::Error::other)?.is_none() {
                 put_in(&mut facts, KEY_FORMAT, &FORMAT)?;
@@ -247,7 +246,10 @@ impl Store {
                 Ok(())
             })
         });
-        entering.await.map_err(io::Error::other)??;
+        if let Err(error) = entering.await.map_err(io::Error::other).flatten() {
+            self.present.store(self.generation, Ordering::Release);
+            return Err(error);
+        }
         Ok(Store { generation: next, ..self.clone() })
     }
 

@@ -22,6 +22,8 @@ pub enum Request {
     Vote(VoteRequest<NodeId>),
     /// Of the consensus library.
     Snapshot(InstallSnapshotRequest<Types>),
+    /// To a voter, from one that may ask to be elected: whether it has heard of no leader for long.
+    MissesLeader,
     /// For a lease.
     Ask(Ask),
     /// To the leader: a change that somebody wishes.
@@ -135,7 +137,7 @@ pub enum Reply {
         /// That node.
         to: Option<NodeId>,
     },
-    /// Whether the map holds a node.
+    /// Yes or no.
     Known(bool),
     /// What a group is.
     Group(Group),

@@ -185,7 +185,7 @@ pub async fn join_all(nodes: &[Node]) {
     for node in &nodes[1..] {
         node.meets(&nodes[0]).await;
     }
-    let voters = (if nodes.len() % 2 == 0 { nodes.len() - 1 } else { nodes.len() }).min(7);
+    let voters = (if nodes.len().is_multiple_of(2) { nodes.len() - 1 } else { nodes.len() }).min(7);
     for node in nodes {
         node.sees("all are there", |map| map.nodes.len() == nodes.len()).await;
         node.has("all that should vote do", |node| node.health().voters.len() == voters).await;
