@@ -36,6 +36,8 @@ mod node;
 mod peer;
 mod raft;
 mod store;
+#[cfg(test)]
+mod store_suite;
 mod wire;
 
 pub use failover::{FailOverError, Failover};
