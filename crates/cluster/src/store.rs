@@ -124,6 +124,8 @@ impl Store {
         let path = directory.map_or_else(|| PathBuf::from("memory"), |directory| directory.join(FILE_NAME));
         let mut builder = Database::builder();
         builder.set_cache_size(bounds::DATABASE_CACHE_BYTES);
+        // The file is small; without that the database panics at some kinds of damage.
+        builder.set_check_integrity_on_open(true);
         let database = match directory {
             Some(_) => builder.create(&path),
             None => builder.create_with_backend(redb::backends::InMemoryBackend::new()),

@@ -4,9 +4,11 @@
 
 mod common;
 
-use common::{Directory, group, leader, start, try_start};
+use common::{Directory, group, join_all, leader, start, try_start};
 use std::time::{Duration, Instant};
+use tollgate_cluster::{FILE_NAME, StartError};
 use tollgate_topology::Change;
+use tollgate_topology::slots::SlotSet;
 
 #[tokio::test]
 async fn a_fresh_node_is_a_group_of_one_and_serves_what_it_adds() {
@@ -56,4 +58,101 @@ async fn a_node_keeps_its_id_and_its_map_over_a_restart() {
     assert!(now.epoch >= map.epoch);
     node.has("the new process leads anew, once the lease of the one before is over", |node| node.process.serves())
         .await;
+}
+
+#[tokio::test]
+async fn a_node_of_a_group_comes_back_elsewhere_and_is_found() {
+    let directories: Vec<Directory> = (0..3).map(|_| Directory::new()).collect();
+    let mut nodes: Vec<_> = directories.iter().map(|at| try_start(Some(&at.0), None).unwrap()).collect();
+    join_all(&nodes).await;
+    nodes[0].adds(0..100).await;
+    for _ in 0..2 {
+        let at = leader(&nodes);
+        let before = &nodes[at];
+        let id = before.id();
+        before.cluster.stop();
+        nodes[at] = try_start(Some(&directories[at].0), None).unwrap();
+        assert_eq!(nodes[at].id(), id);
+        let endpoint = nodes[at].info.endpoint.clone();
+        for node in &nodes {
+            node.sees("it is elsewhere now", |map| map.nodes.get(&id).is_some_and(|it| it.info.endpoint == endpoint))
+                .await;
+        }
+        let change = Change::BumpEpoch { id };
+        nodes[at].cluster.propose(change).await.unwrap();
+    }
+    nodes[0].has("it serves", |node| node.process.serves()).await;
+}
+
+#[tokio::test]
+async fn five_nodes_bear_the_loss_of_two() {
+    let mut nodes = group(5).await;
+    for _ in 0..2 {
+        let gone = nodes.remove(leader(&nodes));
+        gone.cluster.stop();
+        let since = Instant::now();
+        nodes[0].cluster.propose(Change::BumpEpoch { id: nodes[0].id() }).await.unwrap();
+        eprintln!("the next leader's first change after {:?}", since.elapsed());
+        nodes[1].has("a leader answers", |node| node.health().has_leader).await;
+    }
+    let (one, rest) = nodes.split_first().unwrap();
+    for node in rest {
+        node.sees("all know", |map| map.epoch == one.map().epoch).await;
+    }
+}
+
+#[tokio::test]
+async fn a_long_log_becomes_a_snapshot_that_a_new_node_gets() {
+    let directory = Directory::new();
+    let node = try_start(Some(&directory.0), None).unwrap();
+    node.is_there().await;
+    let (id, other) = (node.id(), start());
+    for slot in 0..700u16 {
+        node.cluster.propose(Change::AddSlots { id, slots: SlotSet::new([slot]) }).await.unwrap();
+    }
+    other.is_there().await;
+    other.meets(&node).await;
+    assert_eq!(other.map().owner_of(699), Some(id));
+    node.cluster.stop();
+    let node = try_start(Some(&directory.0), None).unwrap();
+    node.sees("all is there", |map| map.owner_of(699) == Some(id) && map.nodes.len() == 2).await;
+}
+
+#[test]
+fn a_damaged_file_and_one_in_use_are_errors() {
+    let directory = Directory::new();
+    let path = directory.0.join(FILE_NAME);
+    let node = try_start(Some(&directory.0), None).unwrap();
+    let in_use = try_start(Some(&directory.0), None).err().unwrap();
+    assert!(matches!(in_use, StartError::Open(_)), "{in_use}");
+    node.cluster.stop();
+    let whole = std::fs::read(&path).unwrap();
+    let spoilt = |spoil: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = whole.clone();
+        spoil(&mut bytes);
+        bytes
+    };
+    let cases = [
+        ("not a database", b"this is no database".to_vec()),
+        ("cut in the middle", spoilt(&|bytes| bytes.truncate(bytes.len() / 2))),
+        ("cut in the header", spoilt(&|bytes| bytes.truncate(100))),
+        ("a header of zeros", spoilt(&|bytes| bytes[..512].fill(0))),
+        ("zeros after the header", spoilt(&|bytes| bytes[4096..].fill(0))),
+        ("ones after the header", spoilt(&|bytes| bytes[4096..].fill(0xff))),
+    ];
+    for (what, bytes) in cases {
+        std::fs::write(&path, bytes).unwrap();
+        let error = try_start(Some(&directory.0), None).err();
+        assert!(error.is_some(), "{what}");
+        eprintln!("{what}: {}", error.unwrap());
+    }
+    // Anywhere else a byte may be one that matters or not.
+    for at in (0..whole.len()).step_by(whole.len() / 60) {
+        std::fs::write(&path, spoilt(&|bytes| bytes[at] ^= 0x41)).unwrap();
+        if let Ok(node) = try_start(Some(&directory.0), None) {
+            node.cluster.stop();
+        }
+    }
+    std::fs::write(&path, &whole).unwrap();
+    try_start(Some(&directory.0), None).unwrap().cluster.stop();
 }

@@ -4,7 +4,9 @@
 
 mod common;
 
-use common::{Node, group, start};
+use common::{Directory, Node, group, start, try_start, try_start_at};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 use tollgate_cluster::MeetError;
 use tollgate_topology::Change;
@@ -92,13 +94,16 @@ async fn five_join_one_at_once() {
         nodes.push(alone().await);
     }
     let since = Instant::now();
-    let (first, rest) = nodes.split_first().unwrap();
-    // As redis-cli does it: each is told to meet the first, one right after another.
-    let meetings: Vec<_> = rest.iter().map(|node| meeting(node, first)).collect();
+    let port = nodes[0].info.endpoint.peer_port;
+    let meetings: Vec<_> = nodes[1..]
+        .iter()
+        .map(|node| {
+            let cluster = node.cluster.clone();
+            tokio::spawn(async move { cluster.meet("127.0.0.1".to_owned(), 1, Some(port)).await })
+        })
+        .collect();
     for met in meetings {
-        let each = Instant::now();
-        met.await.unwrap();
-        eprintln!("a join took {:?}", each.elapsed());
+        met.await.unwrap().unwrap();
     }
     eprintln!("five joins took {:?}", since.elapsed());
     for node in &nodes {
@@ -116,4 +121,66 @@ async fn nobody_is_met_where_nobody_is() {
     assert_eq!(node.cluster.meet("127.0.0.1".to_owned(), 60_000, None).await, Err(MeetError::NoPeerPort));
     // Itself it knows.
     meeting(&node, &node).await.unwrap();
+}
+
+/// Answers as a node would until it is asked to take somebody in; then it breaks the connection. Gives back the listener.
+fn breaks_at_the_join(listener: TcpListener, joins: usize) -> TcpListener {
+    let send = |stream: &mut TcpStream, json: &str| {
+        stream.write_all(&u32::try_from(json.len()).unwrap().to_le_bytes()).unwrap();
+        stream.write_all(json.as_bytes()).unwrap();
+    };
+    let receive = |stream: &mut TcpStream| {
+        let mut length = [0; 4];
+        stream.read_exact(&mut length).unwrap();
+        let mut json = vec![0; usize::try_from(u32::from_le_bytes(length)).unwrap()];
+        stream.read_exact(&mut json).unwrap();
+        String::from_utf8(json).unwrap()
+    };
+    let (id, nonce) = ("a".repeat(40), "b".repeat(64));
+    let mut broken = 0;
+    while broken < joins {
+        let (mut stream, _) = listener.accept().unwrap();
+        receive(&mut stream);
+        let hello = r#"{"magic":"tollgate-peer","version":1,"group":"g","id":"ID","nonce":"NONCE","has_secret":false}"#;
+        send(&mut stream, &hello.replace("ID", &id).replace("NONCE", &nonce));
+        if receive(&mut stream).contains("WhoAreYou") {
+            send(&mut stream, &r#"{"Group":{"group":"g","id":"ID","nodes":1}}"#.replace("ID", &id));
+        } else {
+            broken += 1;
+        }
+    }
+    listener
+}
+
+#[tokio::test]
+async fn who_does_not_know_whether_it_was_taken_in_serves_nothing_until_it_does() {
+    let directory = Directory::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let node = try_start(Some(&directory.0), None).unwrap();
+    node.is_there().await;
+    node.adds(0..100).await;
+    node.has("it serves", |node| node.process.serves()).await;
+    let stranger = std::thread::spawn(move || breaks_at_the_join(listener, 3));
+    let cluster = node.cluster.clone();
+    let meeting = tokio::spawn(async move { cluster.meet("127.0.0.1".to_owned(), 1, Some(port)).await });
+    let listener = tokio::task::spawn_blocking(|| stranger.join().unwrap()).await.unwrap();
+    assert!(!node.process.serves());
+    node.cluster.stop();
+    assert_eq!(meeting.await.unwrap(), Err(MeetError::Stopped));
+    // The next process neither.
+    drop(listener);
+    let node = try_start(Some(&directory.0), None).unwrap();
+    node.sees("its own map is there", |map| map.owner_of(99) == Some(node.id())).await;
+    let until = Instant::now() + std::time::Duration::from_millis(1_200);
+    node.has("two leases have passed", |node| {
+        assert!(!node.process.serves());
+        Instant::now() > until
+    })
+    .await;
+    // Whoever is there now takes it in, with its slots.
+    let other = try_start_at(TcpListener::bind(("127.0.0.1", port)).unwrap(), None, None).unwrap();
+    node.sees("it is taken in", |map| map.nodes.len() == 2 && map.owner_of(99) == Some(node.id())).await;
+    node.has("it serves", |node| node.process.serves()).await;
+    other.sees("it is known", |map| map.nodes.len() == 2).await;
 }

@@ -101,7 +101,10 @@ impl Drop for Directory {
 }
 
 pub fn try_start(directory: Option<&Path>, secret: Option<&str>) -> Result<Node, StartError> {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    try_start_at(TcpListener::bind("127.0.0.1:0").unwrap(), directory, secret)
+}
+
+pub fn try_start_at(listener: TcpListener, directory: Option<&Path>, secret: Option<&str>) -> Result<Node, StartError> {
     listener.set_nonblocking(true).unwrap();
     let peer_port = listener.local_addr().unwrap().port();
     let mut run = [0; 20];
