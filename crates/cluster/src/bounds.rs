@@ -50,6 +50,10 @@ pub const ROUND_TIME_MAX: Duration = Duration::from_millis(500);
 pub const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Between two looks at who should vote.
 pub const MEMBERS_EVERY: Duration = Duration::from_millis(200);
+/// An ask waits for its answer so many parts of a lease: whoever leads by then is to be found in time.
+pub const ASK_PARTS_OF_LEASE: u32 = 3;
+/// Steps that are made one right after another then.
+pub const MEMBER_STEPS_MAX: usize = 16;
 /// After an answer that was none.
 pub const RETRY_AFTER: Duration = Duration::from_millis(20);
 
@@ -60,13 +64,17 @@ pub const VOTER_SILENT_MICROS: u64 = 5_000_000;
 /// A learner lacks at most so many entries to be made a voter.
 pub const CAUGHT_UP_ENTRIES: u64 = 64;
 
-/// Two thirds of the time between two heartbeats of a leader, in milliseconds: the library looks at the time in steps
-/// half as long again.
-pub const HEARTBEAT_MS: u64 = 40;
-/// Between two tries of a node to be elected, at least, and what the other voters may take to answer, in milliseconds.
-pub const ELECTION_MS_MIN: u64 = 80;
+/// Between two heartbeats of a leader.
+pub const HEARTBEAT_EVERY: Duration = Duration::from_millis(50);
+/// What a node may take to answer a heartbeat, a round or entries of the log before it is asked anew, in milliseconds:
+/// more than a disk takes that is busy.
+pub const MESSAGE_MS_MAX: u64 = 150;
+/// What a node may take to answer that it votes, in milliseconds.
+pub const VOTE_MS_MAX: u64 = 155;
+/// Between two tries of a node to be elected, at least, and what the voters may take to say whether they miss a leader.
+pub const ELECTION_TRY_TIME: Duration = Duration::from_millis(80);
 /// So long after it has heard of a leader a node votes for no other, in milliseconds.
-pub const ELECTION_MS_MAX: u64 = 160;
+pub const LEADER_HEARD_MS: u64 = 160;
 /// A node waits up to so much longer, in milliseconds, before it asks to be elected.
 pub const ELECTION_PATIENCE_MS_MAX: u64 = 120;
 /// Entries after which a snapshot is made.
@@ -81,4 +89,4 @@ pub const SNAPSHOT_CHUNK_BYTES: u64 = 1024 * 1024;
 pub const DATABASE_CACHE_BYTES: usize = 1024 * 1024;
 
 const _: () = assert!(SNAPSHOT_CHUNK_BYTES * 4 < FRAME_BYTES_MAX as u64 - 64 * 1024, "a chunk fits in a frame");
-const _: () = assert!(HEARTBEAT_MS < ELECTION_MS_MIN && ELECTION_MS_MIN < ELECTION_MS_MAX);
+const _: () = assert!(MESSAGE_MS_MAX < VOTE_MS_MAX && VOTE_MS_MAX < LEADER_HEARD_MS, "as the library wants it");

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
 use tollgate_topology::NodeId;
 
 /// When this node has heard of a leader last, or voted.
@@ -40,7 +40,7 @@ impl Ear {
 
     /// Whether a leader is missed.
     pub fn misses_leader(&self) -> bool {
-        self.heard.elapsed() > Duration::from_millis(bounds::ELECTION_MS_MAX)
+        self.heard.elapsed() > Duration::from_millis(bounds::LEADER_HEARD_MS)
     }
 }
 
@@ -69,7 +69,7 @@ impl Node {
     /// Has this node elected when it should be, until the task ends.
     pub async fn stand_for_election(self: Arc<Self>) {
         loop {
-            let lease = Duration::from_millis(bounds::ELECTION_MS_MAX);
+            let lease = Duration::from_millis(bounds::LEADER_HEARD_MS);
             let heard = locked(&self.ear).heard;
             let due = heard + lease + patience();
             tokio::time::sleep_until(due.max(Instant::now() + Duration::from_millis(1))).await;
@@ -85,7 +85,23 @@ impl Node {
                 // An error says that the library has ended.
                 let _ = running.raft.trigger().elect().await;
             }
-            tokio::time::sleep(Duration::from_millis(bounds::ELECTION_MS_MIN) + patience()).await;
+            tokio::time::sleep(bounds::ELECTION_TRY_TIME + patience()).await;
+        }
+    }
+
+    /// Lets the others hear of this node while it leads, until the task ends. The library sends the same by itself, but
+    /// no more often than it gives a node time to answer.
+    pub async fn be_heard(self: Arc<Self>) {
+        let mut ticks = tokio::time::interval(bounds::HEARTBEAT_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let Some(running) = self.running() else { continue };
+            let leads = running.raft.metrics().borrow().current_leader == Some(self.id);
+            if leads {
+                // An error says that the library has ended.
+                let _ = running.raft.trigger().heartbeat().await;
+            }
         }
     }
 
@@ -95,7 +111,7 @@ impl Node {
         let mut asked = JoinSet::new();
         for id in configs.iter().flatten().filter(|id| **id != self.id).collect::<BTreeSet<_>>() {
             let (peers, id) = (Arc::clone(&self.peers), *id);
-            let time = Duration::from_millis(bounds::ELECTION_MS_MIN);
+            let time = bounds::ELECTION_TRY_TIME;
             asked.spawn(async move { (id, peers.call(id, Request::MissesLeader, time).await) });
         }
         while !is_majority(configs, &agree) {

@@ -288,7 +288,7 @@ impl Node {
                 () = tokio::time::sleep(bounds::MEMBERS_EVERY) => {}
                 () = self.looking.notified() => {}
             }
-            for _ in 0..bounds::PROPOSALS_MAX {
+            for _ in 0..bounds::MEMBER_STEPS_MAX {
                 let Some(running) = self.running() else { break };
                 let Some(step) = self.view(&running.raft).and_then(|view| members::next(&view)) else { break };
                 if !self.change_members(&running.raft, step).await {

@@ -68,7 +68,10 @@ pub struct Hold {
 /// Where the leader is, as far as is known.
 #[derive(Default)]
 struct Guide {
+    /// Who is asked next.
     leader: Option<Pointer>,
+    /// Who has answered last, and its term.
+    answered: Option<NodeId>,
     term: u64,
     heard_at: Option<u64>,
     silent: Vec<NodeId>,
@@ -190,6 +193,7 @@ impl Node {
         tokio::spawn(Arc::clone(&self).hold_rounds(asks));
         tokio::spawn(Arc::clone(&self).tend_members());
         tokio::spawn(Arc::clone(&self).stand_for_election());
+        tokio::spawn(Arc::clone(&self).be_heard());
         self.lead_on().await;
     }
 
@@ -297,7 +301,7 @@ impl Node {
             }
             self.show_health();
             if let Ok(place) = Arc::clone(&self.asks).try_acquire_owned() {
-                let time = Duration::from_millis(u64::from(lease_ms));
+                let time = Duration::from_millis(u64::from(lease_ms / bounds::ASK_PARTS_OF_LEASE));
                 tokio::spawn(Arc::clone(&self).ask_once(time, place));
             }
         }
@@ -340,6 +344,7 @@ impl Node {
             (guide.term, guide.heard_at) = (term, Some(now));
             guide.silent.clone_from(&answer.silent);
             let id = from.unwrap_or(self.id);
+            guide.answered = Some(id);
             if guide.leader.as_ref().is_none_or(|leader| leader.id != id) {
                 let endpoint = self.peers.endpoint_of(id).unwrap_or_default();
                 guide.leader = Some(Pointer { id, endpoint });
@@ -364,13 +369,18 @@ impl Node {
         if locked(&self.lead).is_some() {
             return Target::Here;
         }
+        let Some(running) = self.running() else { return Target::Here };
+        let (by_vote, term) = {
+            let metrics = running.raft.metrics();
+            let metrics = metrics.borrow();
+            (metrics.current_leader.filter(|id| *id != self.id), metrics.current_term)
+        };
         let guide = locked(&self.guide);
-        if let Some(Pointer { id, endpoint }) = guide.leader.as_ref().filter(|leader| leader.id != self.id) {
+        let is_deposed = by_vote.is_some() && term > guide.term;
+        if let Some(Pointer { id, endpoint }) = guide.leader.as_ref().filter(|it| it.id != self.id && !is_deposed) {
             let is_known = self.peers.endpoint_of(*id).is_some();
             return if is_known { Target::Node(*id) } else { Target::At(endpoint.clone()) };
         }
-        let Some(running) = self.running() else { return Target::Here };
-        let by_vote = running.raft.metrics().borrow().current_leader.filter(|id| *id != self.id);
         let map = self.applied();
         let others: Vec<NodeId> = map.nodes.keys().filter(|id| **id != self.id).copied().collect();
         let in_turn = others.get(guide.turn.checked_rem(others.len()).unwrap_or(0)).copied();
@@ -387,7 +397,7 @@ impl Node {
     /// The leader that answered last, and its term.
     pub fn leader_and_term(&self) -> (Option<NodeId>, u64) {
         let guide = locked(&self.guide);
-        (guide.leader.as_ref().map(|leader| leader.id), guide.term)
+        (guide.answered, guide.term)
     }
 
     async fn ask_whom(
@@ -428,8 +438,7 @@ impl Node {
         let lease_micros = u64::from(self.applied().lease.ms) * 1_000;
         let now = self.now();
         let has_leader = guide.heard_at.is_some_and(|heard| now.saturating_sub(heard) <= 2 * lease_micros);
-        let leader = guide.leader.as_ref().map(|leader| leader.id);
-        let health = Health { has_leader, leader, silent: guide.silent.clone(), voters, term };
+        let health = Health { has_leader, leader: guide.answered, silent: guide.silent.clone(), voters, term };
         drop(guide);
         self.health.send_if_modified(|shown| {
             let is_new = *shown != health;

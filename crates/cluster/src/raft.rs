@@ -63,11 +63,12 @@ pub type StorageError = openraft::StorageError<NodeId>;
 pub fn config() -> Config {
     Config {
         cluster_name: "tollgate".to_owned(),
-        heartbeat_interval: bounds::HEARTBEAT_MS,
-        election_timeout_min: bounds::ELECTION_MS_MIN,
-        election_timeout_max: bounds::ELECTION_MS_MAX,
+        heartbeat_interval: bounds::MESSAGE_MS_MAX,
+        election_timeout_min: bounds::VOTE_MS_MAX,
+        election_timeout_max: bounds::LEADER_HEARD_MS,
         // See `crate::election`.
         enable_elect: false,
+        enable_heartbeat: false,
         install_snapshot_timeout: 2_000,
         max_payload_entries: bounds::MESSAGE_ENTRIES_MAX,
         replication_lag_threshold: bounds::SNAPSHOT_ENTRIES * 2,
@@ -146,6 +147,6 @@ impl RaftNetwork<Types> for Line {
 
     fn backoff(&self) -> Backoff {
         // A node that is back is to hear of its leader soon: before it asks to be elected itself.
-        Backoff::new(std::iter::repeat(Duration::from_millis(bounds::ELECTION_MS_MIN)))
+        Backoff::new(std::iter::repeat(bounds::HEARTBEAT_EVERY))
     }
 }
