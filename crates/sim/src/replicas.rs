@@ -26,7 +26,6 @@ mod operator;
 mod plan;
 mod primary;
 mod saving;
-mod view;
 mod wire;
 mod world;
 

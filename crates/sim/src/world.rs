@@ -9,6 +9,7 @@ use crate::link::{Links, Way};
 use crate::observer::Observer;
 use crate::plan::Plan;
 use crate::random::Random;
+use crate::view::{HASH_SEED, hasher};
 use std::fmt;
 use std::sync::Arc;
 use tollgate_engine::bounds::{LOG_LIMIT_MAX_DEFAULT, VALUE_BYTES_MAX_DEFAULT};
@@ -17,7 +18,7 @@ use tollgate_engine::counters::Counters;
 use tollgate_engine::dispatch::Dispatcher;
 use tollgate_engine::settings::{Process, Settings};
 use tollgate_engine::tunables::Tunables;
-use tollgate_store::{Eviction, Hasher, StoreConfig};
+use tollgate_store::{Eviction, StoreConfig};
 
 /// The longest pause between two batches of a client, in microseconds.
 const PAUSE_MICROS_MAX: u64 = 4_000;
@@ -27,8 +28,6 @@ const TICK_MICROS: u64 = 5_000;
 const SWEEP_RECORDS: usize = 20;
 /// Leaps of the clock between two phases, and sometimes within one, in microseconds.
 const LEAPS_MICROS: [u64; 8] = [0, 400, 1_000, 7_777, 50_000, 500_000, 2_000_000, 61_000_000];
-/// What all stores of a run hash with: fixed, so that a run depends on its seed alone.
-const HASH_SEED: [u64; 4] = [11, 22, 33, 44];
 
 /// What a run that went well has seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -152,7 +151,7 @@ impl World {
             })
         };
         let engines: Vec<Core> = (0..plan.cores).map(make).collect();
-        let hasher = Hasher::new(HASH_SEED);
+        let hasher = hasher();
         let names = plan.names();
         let slots: Vec<u16> = names.iter().map(|name| hasher.locate(name.as_bytes()).slot).collect();
         let owner = |slot: &u16| usize::from(tollgate_engine::route::owner(*slot, plan.cores));

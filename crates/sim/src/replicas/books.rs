@@ -7,11 +7,11 @@ use super::check::{Duty, Fact, Outcome, Ran, Records};
 use super::demand::Demand;
 use super::machine::RunId;
 use super::plan::Plan;
-use super::view::decision;
 use crate::meter::Meter;
 use crate::request::Rule;
+use crate::view::{decision, with_room};
 use std::collections::BTreeMap;
-use tollgate_limits::{AMOUNT_MAX, Algorithm, Ask, Micros, Mode, Policy};
+use tollgate_limits::{AMOUNT_MAX, Algorithm, Ask, Micros, Mode};
 
 /// Something that happened to a key.
 #[derive(Clone, Debug)]
@@ -364,17 +364,5 @@ fn carry_out(meter: &mut Meter, entry: &Entry) {
         // It may have met a charge that was taken back later.
         Change::GivenBack(units) => meter.refund(units, entry.at, true),
         Change::Forgotten => meter.clear(),
-    }
-}
-
-/// The same window or rate, with the largest limit there is.
-pub fn with_room(policy: &Policy) -> Policy {
-    let limit = AMOUNT_MAX;
-    match *policy {
-        Policy::Slide { window, .. } => Policy::Slide { limit, window },
-        Policy::Fixed { window, .. } => Policy::Fixed { limit, window },
-        Policy::Log { window, .. } => Policy::Log { limit, window },
-        Policy::Token { rate, .. } => Policy::Token { capacity: limit, rate },
-        Policy::Leak { rate, .. } => Policy::Leak { capacity: limit, rate },
     }
 }

@@ -2,10 +2,10 @@
 
 use super::check::{Duty, Fact, Ran};
 use super::demand::Demand;
-use super::view::look;
 use super::wire::Place;
 use super::world::{Event, World};
 use crate::client::Words;
+use crate::view::{self, look};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use tollgate_engine::all::{self, AllPlan, UndoLog};
@@ -231,8 +231,8 @@ impl World {
         let sights: Vec<_> =
             before.into_iter().zip(after).map(|((key, before), (_, after))| (key, before, after)).collect();
         let (own, others): (Vec<_>, Vec<_>) = sights.into_iter().partition(|(key, ..)| keys.contains(key));
-        let is_lost = |(_, before, after): &(usize, super::view::View, super::view::View)| {
-            super::view::alive(before.record.as_ref(), now).is_some() && after.record.is_none()
+        let is_lost = |(_, before, after): &(usize, view::View, view::View)| {
+            view::alive(before.record.as_ref(), now).is_some() && after.record.is_none()
         };
         let lost = others.iter().filter(|other| is_lost(other)).map(|(key, ..)| *key).collect();
         let demand = call.demand.clone();

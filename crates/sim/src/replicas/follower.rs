@@ -2,8 +2,9 @@
 
 use super::check::Fact;
 use super::machine::{Process, RunId, run_of};
-use super::wire::{Arrival, Place};
+use super::wire::Place;
 use super::world::{Event, World};
+use crate::pipe::Arrival;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use tollgate_engine::route::owner;

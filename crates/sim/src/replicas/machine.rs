@@ -5,6 +5,7 @@ use super::plan::Plan;
 use super::primary::Told;
 use super::saving::{Disk, Save};
 use crate::random::Random;
+use crate::view::{HASH_SEED, hasher};
 use crate::world::settings;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use tollgate_replication::outflow::Outflow;
 use tollgate_replication::snapshot::Stamp;
 use tollgate_replication::timeline::Timeline;
 use tollgate_replication::{VERSION, planted};
-use tollgate_store::{Hasher, StoreConfig};
+use tollgate_store::StoreConfig;
 
 /// Names a process: each start of one is another.
 pub type RunId = u64;
@@ -33,8 +34,6 @@ const OFF_MICROS_MAX: u64 = 3_600_000_000;
 const DRIFT_PPM_MAX: u64 = 200;
 /// The most cores of a process.
 const CORES_MAX: u64 = 3;
-/// What all stores of a run hash with: fixed, so that a run depends on its seed alone.
-const HASH_SEED: [u64; 4] = [11, 22, 33, 44];
 /// So that a table with few keys is several, and a walk comes through them in steps.
 const SPLIT_LOAD: usize = 4;
 
@@ -192,11 +191,6 @@ impl Process {
         };
         self.flows.iter().zip(&self.cores).zip(&self.gates).map(of).sum()
     }
-}
-
-/// Where keys lie in every store.
-pub fn hasher() -> Hasher {
-    Hasher::new(HASH_SEED)
 }
 
 /// The process that a run id names.

@@ -2,7 +2,7 @@
 //! digests are equal, but for what has expired.
 
 use super::{Checker, Fact, Records, Scene};
-use crate::replicas::view::{digest, lasting, shown};
+use crate::view::{digest, lasting, shown};
 use std::collections::BTreeSet;
 use tollgate_limits::Micros;
 

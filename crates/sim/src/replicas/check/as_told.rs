@@ -3,7 +3,7 @@
 
 use super::{Checker, Fact, Records, Scene, against};
 use crate::replicas::machine::RunId;
-use crate::replicas::view::lasting;
+use crate::view::lasting;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tollgate_limits::Micros;

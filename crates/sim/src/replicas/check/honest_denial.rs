@@ -4,8 +4,8 @@
 use super::{Checker, Duty, Fact, Outcome, Ran, Scene, against};
 use crate::replicas::demand::Demand;
 use crate::replicas::machine::RunId;
-use crate::replicas::view::{alive, decision};
 use crate::request::Group;
+use crate::view::{alive, decision};
 use std::collections::BTreeMap;
 use tollgate_limits::{AMOUNT_MAX, Ask, Mode};
 
@@ -65,7 +65,7 @@ fn denied(ran: &Ran, group: Group, mode: Mode, scene: &Scene<'_>) -> Result<(), 
         return Err(format!("it is not in {retry_ms} ms that it is admitted: {ran}"));
     }
     let Some(charged) = scene.books.charged_at_most(group.key, ran.now) else { return Ok(()) };
-    let look = Ask { policy: crate::replicas::books::with_room(&policy), cost: 0, mode: Mode::Peek };
+    let look = Ask { policy: crate::view::with_room(&policy), cost: 0, mode: Mode::Peek };
     let remaining = decision(before.record.as_ref(), &look, ran.now).map_or(AMOUNT_MAX, |decision| decision.remaining);
     let used = AMOUNT_MAX - remaining;
     if used > charged {

@@ -2,7 +2,7 @@
 //! start from it.
 
 use super::{Checker, Fact, Scene, against};
-use crate::replicas::view::alive;
+use crate::view::alive;
 use std::collections::BTreeMap;
 use tollgate_replication::{Record, write};
 

@@ -2,7 +2,7 @@
 //! which replicas are told of changes.
 
 use super::{Checker, Fact, Scene};
-use crate::replicas::view::lasting;
+use crate::view::lasting;
 
 /// Watches every call that was denied or refused.
 pub(super) struct NothingChanged;

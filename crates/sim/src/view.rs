@@ -2,9 +2,17 @@
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use tollgate_limits::{Ask, Decision, Log, Micros, Policy, StateRef, decide};
+use tollgate_limits::{AMOUNT_MAX, Ask, Decision, Log, Micros, Policy, StateRef, decide};
 use tollgate_replication::{Record, write};
-use tollgate_store::{Content, Holding, Located, Store};
+use tollgate_store::{Content, Hasher as KeyHasher, Holding, Located, Store};
+
+/// What all stores of a run hash with: fixed, so that a run depends on its seed alone.
+pub const HASH_SEED: [u64; 4] = [11, 22, 33, 44];
+
+/// Where keys lie in every store.
+pub fn hasher() -> KeyHasher {
+    KeyHasher::new(HASH_SEED)
+}
 
 /// A key of the run, and where it lies.
 #[derive(Clone, Debug)]
@@ -77,6 +85,18 @@ pub fn decision(record: Option<&Vec<u8>>, ask: &Ask, now: Micros) -> Option<Deci
     let Holding::Limit(policy, state) = content.holding() else { return None };
     let stored: (&Policy, StateRef<'_>) = (policy, state);
     decide(Some(stored), ask, now).map(|outcome| outcome.decision)
+}
+
+/// The same window or rate, with the largest limit there is.
+pub fn with_room(policy: &Policy) -> Policy {
+    let limit = AMOUNT_MAX;
+    match *policy {
+        Policy::Slide { window, .. } => Policy::Slide { limit, window },
+        Policy::Fixed { window, .. } => Policy::Fixed { limit, window },
+        Policy::Log { window, .. } => Policy::Log { limit, window },
+        Policy::Token { rate, .. } => Policy::Token { capacity: limit, rate },
+        Policy::Leak { rate, .. } => Policy::Leak { capacity: limit, rate },
+    }
 }
 
 /// A number that equal sets of records share, whatever their order.
