@@ -24,6 +24,7 @@ mod books;
 mod check;
 mod client;
 mod clock;
+pub mod clusters;
 mod errand;
 mod fault;
 mod link;
