@@ -224,6 +224,11 @@ impl World {
         self.send_to_leader(place, Body::Propose(Box::new(change)));
     }
 
+    /// Whom a process takes for the leader, if that is another node.
+    pub(super) fn leader_elsewhere(&mut self, place: Place) -> Option<usize> {
+        self.process_of(place)?.raft.leader().filter(|leader| *leader != place.node)
+    }
+
     /// Sends something to whom a process takes for the leader.
     pub(super) fn send_to_leader(&mut self, place: Place, body: Body) {
         let leader = self.process_of(place).and_then(|process| process.raft.leader());

@@ -1,7 +1,8 @@
 //! A primary's side of its links: what its core tells, and whom the group is told to be in step.
 //!
 //! The group's word about who may take over is always within what the primary waits for: who is proposed is kept from
-//! before it is proposed, and until a map has come in which it is not named any more.
+//! before it is proposed, and until a map has come in which it is not named any more. What had left before it was waited
+//! for it must know too: so it is proposed only once it has acknowledged all that there was when it began to be kept.
 
 use super::check::Fact;
 use super::machine::{Place, Process, node_id, run_id};
@@ -29,7 +30,7 @@ const WAITING_BYTES_MAX: usize = 60_000;
 /// A word that was not taken up for so long is said again, as a new one.
 const AGAIN_MICROS: u64 = 120_000;
 /// A primary that hands over waits so long for the replica to know all, and as long for the group.
-const HAND_OVER_MICROS: u64 = 1_000_000;
+const HAND_OVER_MICROS: u64 = 400_000;
 
 /// A link from a primary's core to a replica.
 #[derive(Debug)]
@@ -89,6 +90,8 @@ pub struct Reign {
     links: BTreeMap<LinkId, Told>,
     /// Whose each link is or was that may still count.
     names: BTreeMap<LinkId, (NodeId, RunId)>,
+    /// The flush that each link must have acknowledged that is kept before it is proposed.
+    needs: BTreeMap<LinkId, u32>,
     /// The last word about who is in step, its number, and when it was said.
     word: BTreeMap<NodeId, RunId>,
     number: u64,
@@ -108,6 +111,7 @@ impl Reign {
             hand: None,
             links: BTreeMap::new(),
             names: BTreeMap::new(),
+            needs: BTreeMap::new(),
             word: BTreeMap::new(),
             number: 0,
             said_at: 0,
@@ -285,6 +289,7 @@ fn word(process: &mut Process, node: usize, clock: u64) -> Option<Change> {
         let is_in = |set: &BTreeMap<NodeId, RunId>| set.get(&name.0) == Some(&name.1);
         is_in(&leading.in_step) || !is_settled && is_in(&reign.word)
     };
+    let all = reign.outflow.number_to_tell_all(&process.core.store);
     let in_step = &mut reign.outflow.in_step;
     let counts: Vec<LinkId> = reign.names.keys().copied().filter(|link| in_step.is_in_step(*link)).collect();
     let mut wanted = BTreeMap::new();
@@ -292,7 +297,7 @@ fn word(process: &mut Process, node: usize, clock: u64) -> Option<Change> {
         let Some(name) = reign.names.get(link) else { continue };
         let follows = process.map.followed_by(name.0) == Some(of)
             && process.map.nodes.get(&name.0).is_some_and(|node| node.info.run == name.1);
-        if follows && in_step.keep(*link, true) {
+        if follows && in_step.keep(*link, true) && *reign.needs.entry(*link).or_insert(all) <= in_step.safe_number() {
             wanted.insert(name.0, name.1);
         }
     }
@@ -301,9 +306,14 @@ fn word(process: &mut Process, node: usize, clock: u64) -> Option<Change> {
     for link in &links {
         let Some(name) = reign.names.get(link).filter(|_| !counts.contains(link)) else { continue };
         let is_replaced = counts.iter().any(|other| reign.names.get(other) == Some(name));
-        in_step.keep(*link, is_named(name) && !is_replaced);
+        let is_kept = is_named(name) && !is_replaced;
+        in_step.keep(*link, is_kept);
+        if !is_kept {
+            reign.needs.remove(link);
+        }
     }
     reign.names.retain(|link, _| links.contains(link));
+    reign.needs.retain(|link, _| links.contains(link));
     let is_known = if is_settled { wanted == leading.in_step } else { wanted == reign.word };
     if is_known && (is_settled || clock < reign.said_at + AGAIN_MICROS) {
         return None;

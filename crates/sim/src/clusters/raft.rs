@@ -205,13 +205,16 @@ impl Raft {
             }
             Message::Append { term, round, previous, entries, committed } => {
                 self.note_term(term);
-                let until = if term < self.stable.term {
-                    Err(0)
-                } else {
-                    (self.role, self.leader, self.heard_at) = (Role::Follower, Some(from), now);
-                    self.gives_up_at = now + random.between(ELECTION_MICROS, 2 * ELECTION_MICROS);
-                    self.take_over(previous, entries, committed)
-                };
+                if term < self.stable.term {
+                    // Rounds of a term that is over say nothing about this one.
+                    return vec![(
+                        from,
+                        Message::Appended { term: self.stable.term, round: 0, is_like: false, until: 0 },
+                    )];
+                }
+                (self.role, self.leader, self.heard_at) = (Role::Follower, Some(from), now);
+                self.gives_up_at = now + random.between(ELECTION_MICROS, 2 * ELECTION_MICROS);
+                let until = self.take_over(previous, entries, committed);
                 let (is_like, until) = (until.is_ok(), until.unwrap_or_else(|until| until));
                 vec![(from, Message::Appended { term: self.stable.term, round, is_like, until })]
             }

@@ -42,8 +42,9 @@ impl World {
             50..62 => self.cut_one_way(node),
             62..74 => self.slow_down(node),
             74..79 => self.break_wires(node),
-            79..86 => self.save(node),
-            86..95 => self.fail_over(),
+            79..83 => self.save(node),
+            83..87 => self.slow_down_and_cut_off(),
+            87..95 => self.fail_over(),
             _ => self.begin_to_force(),
         }
     }
@@ -141,7 +142,7 @@ impl World {
     }
 
     /// A node, and some others with it, cannot be reached by the rest.
-    fn cut_off(&mut self, node: usize) {
+    pub(super) fn cut_off(&mut self, node: usize) {
         let until = self.now + self.random.between(50_000, CUT_MICROS_MAX);
         let side: Vec<bool> = (0..self.plan.nodes).map(|other| other == node || self.random.chance(250)).collect();
         self.say(format!("cut off until {until}: {side:?}"));
@@ -151,6 +152,17 @@ impl World {
             }
         }
         self.summary.cuts += 1;
+    }
+
+    /// A primary is told late, and a little later cut off.
+    fn slow_down_and_cut_off(&mut self) {
+        let Some(node) = self.some_primary() else { return };
+        let (extra, cut) = (self.random.between(50_000, 300_000), self.now + self.random.between(50_000, 600_000));
+        self.say(format!("node {node} is told late by {extra}, and cut off at {cut}"));
+        for other in (0..self.plan.nodes).filter(|other| *other != node) {
+            self.net.slow((other, node), extra, cut);
+        }
+        self.schedule(cut, Event::CutOff { node });
     }
 
     /// What a node sends does not come through, or what it is sent, to some or all others.
@@ -301,6 +313,12 @@ impl World {
             if who.len() != 1 {
                 let owner = map.owner_of(shard.slots.0).and_then(|id| map.nodes.get_key_value(&id));
                 ill.push(format!("the slots of {shard:?} are served by {who:?}, and by the map {owner:?}"));
+            }
+        }
+        for (id, node) in &map.nodes {
+            let followed = map.followed_by(*id).and_then(|primary| map.leading(primary));
+            if followed.is_some_and(|leading| leading.in_step.get(id) != Some(&node.info.run)) {
+                ill.push(format!("node {id} is not in step"));
             }
         }
         for (key, at) in self.answered.iter().enumerate().filter(|(_, at)| **at <= since) {

@@ -27,6 +27,8 @@ const REMEMBERED: [usize; 2] = [250, 100];
 const SHOWN_CHARACTERS: usize = 1_000;
 /// The longest time from when a paused node goes on until it has come to what happened meanwhile, in microseconds.
 const WAKE_MICROS_MAX: u64 = 400;
+/// Of a thousand calls and answers, so many are lost with their connection.
+const LOST_PERMILLE: u64 = 3;
 
 /// Something that is going to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +59,8 @@ pub(super) enum Event {
     Start { node: usize },
     /// A paused machine goes on.
     Wake { node: usize },
+    /// A node is cut off.
+    CutOff { node: usize },
     /// An operator's wish comes again, so often more.
     Force { to: usize, times: u64 },
 }
@@ -242,6 +246,8 @@ impl World {
             Event::Impatient { client, call } => self.lose_patience(client, call),
             Event::Trouble => self.trouble(),
             Event::Start { node } => self.start(node),
+            Event::CutOff { node } if self.is_troubled => self.cut_off(node),
+            Event::CutOff { .. } => {}
             Event::Wake { node } => self.wake(node),
             Event::Force { to, times } => self.force_again(to, times),
         }
@@ -264,7 +270,8 @@ impl World {
     }
 
     pub fn send(&mut self, from: Party, to: Party, body: Body) {
-        if self.is_troubled && matches!(from, Party::Client(_)) && self.random.chance(3) {
+        let is_clients = matches!(from, Party::Client(_)) || matches!(to, Party::Client(_));
+        if self.is_troubled && is_clients && self.random.chance(LOST_PERMILLE) {
             return;
         }
         let delay = self.plan.delay_micros_max;
@@ -288,6 +295,13 @@ impl World {
             Party::Process(place) => self.place(place.node).filter(|there| *there == place),
         };
         let Some(place) = place else { return };
+        if matches!(from, Party::Process(_))
+            && matches!(body, Body::Propose(_) | Body::HandOver { .. })
+            && let Some(leader) = self.leader_elsewhere(place)
+        {
+            // Who does not lead hands it on once, as a node does with what an operator types at it.
+            return self.send(Party::Node(place.node), Party::Node(leader), body);
+        }
         match (body, from) {
             (Body::Raft(message), Party::Node(from)) => self.hear_raft(place, from, message),
             (Body::Ask(ask), Party::Process(from)) => self.hear_ask(place, from, *ask),

@@ -3,7 +3,8 @@
 
 use super::{Checker, Fact, Scene};
 use std::collections::BTreeMap;
-use tollgate_topology::Change;
+use std::rc::Rc;
+use tollgate_topology::{Change, SlotMap};
 
 /// Watches every lease and every change of who leads.
 #[derive(Default)]
@@ -11,6 +12,7 @@ pub(super) struct LeasesEnd {
     /// By since when it leads: until when a process may serve.
     until: BTreeMap<u64, u64>,
     applied: usize,
+    map: Option<Rc<SlotMap>>,
 }
 
 impl Checker for LeasesEnd {
@@ -27,17 +29,18 @@ impl Checker for LeasesEnd {
             }
             Fact::Applied { index, entry, map, .. } if *index > self.applied => {
                 self.applied = *index;
-                let leads =
-                    |since: &u64| map.nodes.keys().filter_map(|id| map.leading(*id)).any(|of| of.since == *since);
-                // Who has no slots may follow another at any time.
-                let is_other = matches!(entry.change, Some(Change::Promote { .. } | Change::LeadAnew { .. }));
-                for (since, until) in self.until.iter().filter(|_| is_other) {
-                    if !leads(since) && *until > scene.at {
-                        let left = *until - scene.at;
-                        return Err(format!("who leads since {since} has a lease for {left} us more: {fact}"));
-                    }
+                let before = self.map.replace(map.clone());
+                let ended = match &entry.change {
+                    Some(Change::Promote { from: id, .. } | Change::LeadAnew { id, .. }) => Some(*id),
+                    _ => None,
+                };
+                let since = |map: &SlotMap| Some(map.leading(ended?)?.since);
+                let since = before.and_then(|before| since(&before)).filter(|before| since(map) != Some(*before));
+                let left =
+                    since.and_then(|since| self.until.get(&since)).map_or(0, |until| until.saturating_sub(scene.at));
+                if left > 0 {
+                    return Err(format!("who leads since {since:?} has a lease for {left} us more: {fact}"));
                 }
-                self.until.retain(|since, _| leads(since));
             }
             _ => {}
         }
