@@ -5,8 +5,8 @@
 //! the group which replicas this primary waits for, so that none other takes over. How long the lease lasts the
 //! cluster's own thread says straight to the cores (`tenure`).
 //!
-//! **Invariant:** whom the group may have take over every core waits for: it is kept before the group hears of it, and
-//! let go only after the group has.
+//! **Invariant:** whom the group may have take over every core waits for: it is kept, and knows what had left until then,
+//! before the group hears of it, and is let go only after the group has.
 
 use crate::clock::{AHEAD_MICROS_MAX, boot_micros, wall_micros};
 use crate::following::{By, Led, Primary};
@@ -283,11 +283,12 @@ impl Teller<'_> {
         }
         let with_new = kept.iter().copied().chain(wanted.iter().map(|(id, run)| (*id, *run))).collect();
         let version = self.group.keep(with_new);
-        let is_new = wanted.iter().any(|(id, run)| leading.in_step.get(id) != Some(run));
-        if is_new && !self.is_adopted(version).await {
+        let new: Vec<NodeId> =
+            wanted.iter().filter(|(id, run)| leading.in_step.get(id) != Some(*run)).map(|(id, _)| *id).collect();
+        if !new.is_empty() && !(self.is_adopted(version).await && self.know_what_had_left(&new).await) {
             return;
         }
-        // From here on who is in step stays waited for until it is let go.
+        // Since it was adopted, who is in step stays waited for until it is let go.
         let still = self.hub.replicas.nodes_in_step();
         let replicas: BTreeMap<NodeId, RunId> =
             wanted.into_iter().filter(|(id, run)| still.get(id) == Some(run)).collect();
@@ -311,6 +312,23 @@ impl Teller<'_> {
             }
         };
         tokio::time::timeout(ADOPTING_TIME, adopted).await.is_ok()
+    }
+
+    /// Waits until these replicas have acknowledged all that was changed before now: what had left before they were
+    /// waited for they could lack otherwise.
+    async fn know_what_had_left(&self, nodes: &[NodeId]) -> bool {
+        let replicas = &self.hub.replicas;
+        let ticks = replicas.ticks_to_come();
+        let known = async {
+            loop {
+                let flushed = replicas.flushed_by(&ticks);
+                if flushed.is_some_and(|flushed| nodes.iter().all(|id| replicas.does_node_know(*id, &flushed))) {
+                    return;
+                }
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        tokio::time::timeout(ADOPTING_TIME, known).await.is_ok()
     }
 
     /// Waits until a map of this epoch is known here.
