@@ -285,7 +285,8 @@ impl Teller<'_> {
         let version = self.group.keep(with_new);
         let new: Vec<NodeId> =
             wanted.iter().filter(|(id, run)| leading.in_step.get(id) != Some(*run)).map(|(id, _)| *id).collect();
-        if !new.is_empty() && !(self.is_adopted(version).await && self.know_what_had_left(&new).await) {
+        let may_be_named = new.is_empty() || (self.is_adopted(version).await && self.know_what_had_left(&new).await);
+        if !may_be_named {
             return;
         }
         // Since it was adopted, who is in step stays waited for until it is let go.
