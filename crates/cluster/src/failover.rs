@@ -5,8 +5,8 @@
 //!                         primary ── Yield ──> leader: granted nothing since? ──> Promote ──> all see it in the map
 //! ```
 //!
-//! Forced, the same is tried for a second; then the leader is asked to promote the replica as it is, as soon as the
-//! primary's lease has ended.
+//! A replica that is not in step yet is given some seconds. Forced, the leader is asked besides to promote the replica as
+//! it is, as soon as the primary's lease has ended.
 
 use crate::bounds;
 use crate::node::Node;
@@ -44,6 +44,9 @@ pub enum FailOverError {
     /// The primary cannot be reached.
     #[error("ERR Master is down or failed, please use CLUSTER FAILOVER FORCE")]
     PrimaryIsDown,
+    /// It does not hold all that its primary holds.
+    #[error("{}", Refused::NotInStep)]
+    NotInStep,
     /// The primary or the leader does not do it.
     #[error("{0}")]
     Refused(String),
@@ -56,6 +59,7 @@ impl From<Fault> for FailOverError {
     fn from(fault: Fault) -> FailOverError {
         match fault {
             Fault::NoMajority => FailOverError::NoMajority,
+            Fault::Refused(Refused::NotInStep) => FailOverError::NotInStep,
             fault => FailOverError::Refused(crate::handle::ProposeError::from(fault).to_string()),
         }
     }
@@ -69,7 +73,7 @@ impl Node {
     pub async fn fail_over(self: Arc<Self>, how: Failover) -> Result<(), FailOverError> {
         let taking = async {
             match how {
-                Failover::Asked => self.takes_over_in_order(bounds::DRAIN_TIME_MAX + YIELD_TIME_MAX).await,
+                Failover::Asked => self.takes_over_when_in_step().await,
                 Failover::Forced | Failover::TakenOver => self.takes_over_anyway().await,
             }
         };
@@ -96,14 +100,26 @@ impl Node {
         }
     }
 
-    async fn takes_over_anyway(self: &Arc<Self>) -> Result<(), FailOverError> {
-        match self.takes_over_in_order(bounds::FORCED_IN_ORDER_TIME_MAX).await {
-            Ok(()) => return Ok(()),
-            Err(FailOverError::NotAReplica) => return Err(FailOverError::NotAReplica),
-            Err(_) => {}
-        }
+    async fn takes_over_when_in_step(&self) -> Result<(), FailOverError> {
         let until = Instant::now() + bounds::FORCED_TIME_MAX;
         loop {
+            match self.takes_over_in_order(bounds::DRAIN_TIME_MAX + YIELD_TIME_MAX).await {
+                Err(FailOverError::NotInStep) if Instant::now() + WISH_EVERY < until => {
+                    tokio::time::sleep(WISH_EVERY).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn takes_over_anyway(self: &Arc<Self>) -> Result<(), FailOverError> {
+        self.primary()?;
+        let until = Instant::now() + bounds::FORCED_TIME_MAX;
+        let mut may_help = true;
+        loop {
+            if may_help && self.takes_over_in_order(bounds::FORCED_IN_ORDER_TIME_MAX).await.is_ok() {
+                return Ok(());
+            }
             // What was under way may have come to its end meanwhile.
             let (from, since) = match self.primary() {
                 Ok(primary) => primary,
@@ -114,7 +130,11 @@ impl Node {
             let change = Change::Promote { from, since, to, run, is_forced: true };
             match self.propose(change, left).await {
                 Ok(_) => return Ok(()),
-                Err(Fault::NotYet(_) | Fault::Refused(Refused::Stale)) if Instant::now() + WISH_EVERY < until => {
+                Err(fault @ (Fault::NotYet(_) | Fault::Refused(Refused::Stale)))
+                    if Instant::now() + WISH_EVERY < until =>
+                {
+                    // The leader hears the primary: it may hand over as soon as this replica is in step.
+                    may_help = fault == Fault::NotYet(NotYet::PrimaryIsUp);
                     tokio::time::sleep(WISH_EVERY).await;
                 }
                 Err(fault) => return Err(fault.into()),
