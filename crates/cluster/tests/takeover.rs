@@ -21,7 +21,7 @@ async fn pair(is_in_step: bool) -> Vec<Node> {
     replica.process.follows_since.store(since, Ordering::SeqCst);
     if is_in_step {
         let replicas = BTreeMap::from([(replica.id(), replica.info.run)]);
-        primary.cluster.propose(Change::InStep { of: primary.id(), since, replicas }).await.unwrap();
+        primary.cluster.propose(Change::InStep { of: primary.id(), since, number: 1, replicas }).await.unwrap();
     }
     let id = replica.id();
     for node in &nodes {
