@@ -52,6 +52,8 @@ struct Member {
     acknowledged: u32,
     is_copied: bool,
     counts: bool,
+    /// The first flush since it counts: that tells all that had left while it was not waited for.
+    counts_from: Option<u32>,
     /// Something that it was told has waited too long to be acknowledged.
     is_late: bool,
     is_gone: bool,
@@ -113,11 +115,12 @@ impl InStep {
     /// A link comes after this flush.
     pub(crate) fn join(&mut self, link: LinkId, acknowledged: u32) {
         let (told, heard, probe, round_trip) = Default::default();
-        let (is_copied, counts, is_late, is_gone, is_kept, promised_until) = Default::default();
+        let (is_copied, counts, counts_from, is_late, is_gone, is_kept, promised_until) = Default::default();
         let member = Member {
             acknowledged,
             is_copied,
             counts,
+            counts_from,
             is_late,
             is_gone,
             is_kept,
@@ -168,6 +171,9 @@ impl InStep {
         if self.flushes.len() > FLUSHES_MAX {
             self.flushes.pop_front();
         }
+        self.members.values_mut().filter(|member| member.counts).for_each(|member| {
+            member.counts_from.get_or_insert(number);
+        });
         self.settle();
     }
 
@@ -200,7 +206,7 @@ impl InStep {
             let age = age(flushes, last, member.acknowledged, clock);
             member.is_late |= age >= timeout;
             if member.counts && age >= timeout && !member.is_kept {
-                (member.counts, is_any_out) = (false, true);
+                (member.counts, member.counts_from, is_any_out) = (false, None, true);
             } else if member.is_copied && !member.is_gone && age < timeout / 4 {
                 (member.counts, member.is_late) = (true, false);
             }
@@ -237,6 +243,14 @@ impl InStep {
         self.members.get(&link).is_some_and(|member| {
             member.counts && !member.is_late && !member.is_gone && member.acknowledged >= self.safe_number
         })
+    }
+
+    /// Whether another may be told of a link that it may take over: it is in step, and knows what had left while it was
+    /// not waited for too. A promise need not ask for that, as it comes on the link behind what had left; a word that
+    /// goes another way can be taken up before.
+    pub fn may_take_over(&self, link: LinkId) -> bool {
+        let knows = |member: &Member| member.counts_from.is_some_and(|number| member.acknowledged >= number);
+        self.is_in_step(link) && self.members.get(&link).is_some_and(knows)
     }
 
     /// Promises a link that it is in step for so many microseconds on; 0: it is not.

@@ -396,3 +396,27 @@ fn who_may_take_over_by_anothers_word_is_waited_for_until_that_is_taken_back() {
         assert!(!primary.outflow.in_step.keep(lags, true), "who is not waited for cannot be kept any more");
     }
 }
+
+/// Nobody is waited for while the copy of the only replica is made, so that answers leave; what they say is on its way to
+/// the replica when that begins to be waited for.
+#[test]
+fn who_may_take_over_knows_what_had_left_before_it_was_waited_for() {
+    let (mut primary, _) = Primary::new(Some(0), 0);
+    let link = primary.join();
+    let mark = primary.charge("a", 1);
+    assert!(primary.answer(mark, 1), "nobody is waited for");
+    primary.acknowledge(link);
+    let may_take_over = |primary: &Primary| primary.outflow.in_step.may_take_over(link);
+    assert!(primary.outflow.in_step.is_in_step(link) && !may_take_over(&primary), "it was not told yet");
+    primary.flush();
+    assert!(!may_take_over(&primary), "it is being told");
+    primary.acknowledge(link);
+    assert!(may_take_over(&primary));
+    primary.charge("a", 1);
+    primary.flush();
+    primary.wait(TIMEOUT);
+    assert!(!may_take_over(&primary), "it is out");
+    primary.acknowledge(link);
+    primary.wait(1);
+    assert!(primary.outflow.in_step.is_in_step(link) && !may_take_over(&primary), "it may lack what left meanwhile");
+}
