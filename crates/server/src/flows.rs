@@ -246,7 +246,7 @@ async fn hear(worker: &Rc<Worker>, id: LinkId, follower: &Follower, mut read: Ow
         note(worker);
         if let Some(outflow) = &mut *worker.flows.outflow.borrow_mut() {
             outflow.acknowledged(id, ack.number, ack.is_copied, boot_micros());
-            let is_in_step = outflow.in_step.is_in_step(id);
+            let is_in_step = stands(worker, outflow, id);
             if let Some(link) = worker.flows.links.borrow().get(&id) {
                 link.client.active.set(worker.now());
                 link.client.input_bytes.set(link.client.input_bytes.get() + ACK_BYTES);
@@ -285,6 +285,14 @@ async fn tick(worker: Rc<Worker>) {
     }
 }
 
+/// Whether a failover to a link's replica costs no more than is said; in a cluster, whether the group may be told so.
+fn stands(worker: &Worker, outflow: &Outflow, link: LinkId) -> bool {
+    match worker.hub.group {
+        Some(_) => outflow.in_step.may_take_over(link),
+        None => outflow.in_step.is_in_step(link),
+    }
+}
+
 /// Finds out who is in step, and lets out what waited for who is not any more.
 fn look(worker: &Rc<Worker>) {
     let flows = &worker.flows;
@@ -298,7 +306,7 @@ fn look(worker: &Rc<Worker>) {
         outflow.look(&mut worker.core.borrow_mut().store, boot_micros());
         let links = flows.links.borrow();
         for (id, link) in &*links {
-            let is_in_step = outflow.in_step.is_in_step(*id);
+            let is_in_step = stands(worker, outflow, *id);
             if link.is_in_step.replace(is_in_step) != is_in_step {
                 worker.hub.stands(&link.follower, (worker.index, *id), is_in_step);
             }
