@@ -283,10 +283,8 @@ impl Teller<'_> {
         }
         let with_new = kept.iter().copied().chain(wanted.iter().map(|(id, run)| (*id, *run))).collect();
         let version = self.group.keep(with_new);
-        let new: Vec<NodeId> =
-            wanted.iter().filter(|(id, run)| leading.in_step.get(id) != Some(*run)).map(|(id, _)| *id).collect();
-        let may_be_named = new.is_empty() || (self.is_adopted(version).await && self.know_what_had_left(&new).await);
-        if !may_be_named {
+        let is_new = wanted.iter().any(|(id, run)| leading.in_step.get(id) != Some(run));
+        if is_new && !self.is_adopted(version).await {
             return;
         }
         // Since it was adopted, who is in step stays waited for until it is let go.
@@ -313,23 +311,6 @@ impl Teller<'_> {
             }
         };
         tokio::time::timeout(ADOPTING_TIME, adopted).await.is_ok()
-    }
-
-    /// Waits until these replicas have acknowledged all that was changed before now: what had left before they were
-    /// waited for they could lack otherwise.
-    async fn know_what_had_left(&self, nodes: &[NodeId]) -> bool {
-        let replicas = &self.hub.replicas;
-        let ticks = replicas.ticks_to_come();
-        let known = async {
-            loop {
-                let flushed = replicas.flushed_by(&ticks);
-                if flushed.is_some_and(|flushed| nodes.iter().all(|id| replicas.does_node_know(*id, &flushed))) {
-                    return;
-                }
-                tokio::time::sleep(LOOK).await;
-            }
-        };
-        tokio::time::timeout(ADOPTING_TIME, known).await.is_ok()
     }
 
     /// Waits until a map of this epoch is known here.
