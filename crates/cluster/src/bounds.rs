@@ -77,6 +77,8 @@ pub const ELECTION_TRY_TIME: Duration = Duration::from_millis(80);
 pub const LEADER_HEARD_MS: u64 = 160;
 /// A node waits up to so much longer, in milliseconds, before it asks to be elected.
 pub const ELECTION_PATIENCE_MS_MAX: u64 = 120;
+/// When it was not elected it waits [`ELECTION_TRY_TIME`] and up to so much longer, in milliseconds.
+pub const ELECTION_RETRY_MS_MAX: u64 = 240;
 /// Entries after which a snapshot is made.
 pub const SNAPSHOT_ENTRIES: u64 = 500;
 /// Entries that are kept all the same, for nodes that lack a few.

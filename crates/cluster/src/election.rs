@@ -1,13 +1,14 @@
 //! When a node asks to be elected.
 //!
-//! The problem: the library draws how long a node waits for its leader once in its life and looks at it in steps of
-//! more than a heartbeat, so that two nodes which happen to wait alike ask at the same time, again and again; and a node
-//! that was paused or cut off asks as soon as it is back, and deposes a leader that all others hear. The idea: this node has
-//! a timer of its own, drawn anew each time, and before it asks to be elected it asks the voters whether they miss the
-//! leader too. All that makes an election safe is the library's still; when one begins is all that is decided here.
+//! The problem: the library draws how long a node waits for its leader once in its life and looks at it in long
+//! steps, so that two nodes which happen to wait alike ask at the same time, again and again; and a node that was paused
+//! or cut off asks as soon as it is back, and deposes a leader that all others hear. The idea: this node has a timer of
+//! its own, drawn anew each time, and before it asks to be elected it asks the voters whether they miss the leader too,
+//! and would have it. All that makes an election safe is the library's still; when one begins is decided here.
 //!
 //! ```text
-//! nothing heard for 160 ms and up to 120 more ──> "do you miss the leader?" ── a majority does ──> election
+//! nothing heard for 160 ms and up to 120 more ──> "do you miss the leader, and have I all that you have?"
+//!                                                 ── a majority says so ──> election
 //! ```
 
 use crate::bounds;
@@ -45,8 +46,7 @@ impl Ear {
 }
 
 /// A time that two nodes hardly have in common.
-fn patience() -> Duration {
-    let most = bounds::ELECTION_PATIENCE_MS_MAX;
+fn patience(most: u64) -> Duration {
     // Without random bytes all wait alike, and the library breaks the tie.
     let drawn = random::<8>().map_or(0, |bytes| u64::from_le_bytes(bytes) % (most * 1_000));
     Duration::from_micros(drawn)
@@ -71,7 +71,7 @@ impl Node {
         loop {
             let lease = Duration::from_millis(bounds::LEADER_HEARD_MS);
             let heard = locked(&self.ear).heard;
-            let due = heard + lease + patience();
+            let due = heard + lease + patience(bounds::ELECTION_PATIENCE_MS_MAX);
             tokio::time::sleep_until(due.max(Instant::now() + Duration::from_millis(1))).await;
             let Some(running) = self.running() else { continue };
             let Some(configs) = voters(&running.raft, self.id) else {
@@ -81,11 +81,11 @@ impl Node {
             if !locked(&self.ear).misses_leader() {
                 continue;
             }
-            if self.is_leader_missed(&configs).await && locked(&self.ear).misses_leader() {
+            if self.is_leader_missed(&running.raft, &configs).await && locked(&self.ear).misses_leader() {
                 // An error says that the library has ended.
                 let _ = running.raft.trigger().elect().await;
             }
-            tokio::time::sleep(bounds::ELECTION_TRY_TIME + patience()).await;
+            tokio::time::sleep(bounds::ELECTION_TRY_TIME + patience(bounds::ELECTION_RETRY_MS_MAX)).await;
         }
     }
 
@@ -105,14 +105,15 @@ impl Node {
         }
     }
 
-    /// Whether a majority of the voters hears of no leader.
-    async fn is_leader_missed(self: &Arc<Self>, configs: &[BTreeSet<NodeId>]) -> bool {
+    /// Whether a majority of the voters hears of no leader, and would have this node lead.
+    async fn is_leader_missed(self: &Arc<Self>, raft: &Raft, configs: &[BTreeSet<NodeId>]) -> bool {
         let mut agree = BTreeSet::from([self.id]);
+        let last = raft.data_metrics().borrow().last_log;
         let mut asked = JoinSet::new();
         for id in configs.iter().flatten().filter(|id| **id != self.id).collect::<BTreeSet<_>>() {
             let (peers, id) = (Arc::clone(&self.peers), *id);
             let time = bounds::ELECTION_TRY_TIME;
-            asked.spawn(async move { (id, peers.call(id, Request::MissesLeader, time).await) });
+            asked.spawn(async move { (id, peers.call(id, Request::MissesLeader(last), time).await) });
         }
         while !is_majority(configs, &agree) {
             match asked.join_next().await {
@@ -143,8 +144,8 @@ mod tests {
 
     #[test]
     fn patience_is_drawn_anew_each_time() {
-        let drawn: BTreeSet<Duration> = (0..20).map(|_| patience()).collect();
+        let drawn: BTreeSet<Duration> = (0..20).map(|_| patience(100)).collect();
         assert!(drawn.len() > 10);
-        assert!(drawn.iter().all(|drawn| *drawn < Duration::from_millis(bounds::ELECTION_PATIENCE_MS_MAX)));
+        assert!(drawn.iter().all(|drawn| *drawn < Duration::from_millis(100)));
     }
 }

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! What a leader knows beside the map ([`Lead`]) begins when it has committed and applied its first entry of a term,
-//! and is dropped when it leads no more. The library tells that a little later than it is so. That does no harm: a grant is
-//! made only after the library was asked, in the order of all that it does, whether the term is still the same; and a
-//! proposal that came into the log in another term changes nothing ([`crate::machine`]).
+//! and is dropped when it leads no more. The library tells that a little later than it is so. That does no harm: a
+//! grant is made only after the library was asked, in the order of all that it does, whether the term is still the
+//! same; and a proposal that came into the log in another term changes nothing ([`crate::machine`]).
 
 use crate::bounds;
 use crate::members::{self, Known, Step, View};

@@ -1,8 +1,8 @@
 //! Who decides the slot map: a group of nodes that agree on one log of changes, and a leader that grants leases.
 //!
 //! The problem: some node must say who serves what, and no node can be relied on to be there, nor to know that it is
-//! cut off. The idea: a majority agrees on a log of changes (Raft, by a library that nobody sees from outside); its leader
-//! grants leases without writing anything, after a round of that majority; and all decisions are those of
+//! cut off. The idea: a majority agrees on a log of changes (Raft, by a library that nobody sees from outside); its
+//! leader grants leases without writing anything, after a round of that majority; and all decisions are those of
 //! `tollgate-topology`, which this crate gives a clock, a network and a disk.
 //!
 //! ```text

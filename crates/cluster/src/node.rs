@@ -9,6 +9,7 @@ use crate::accept::{Answers, Door};
 use crate::bounds;
 use crate::election::Ear;
 use crate::handle::{Health, Host};
+use crate::hello::random;
 use crate::lead::{Lead, WaitingAsk};
 use crate::machine::Machine;
 use crate::peer::{PeerError, Peers};
@@ -32,6 +33,8 @@ use tollgate_topology::{Applied, Change, NodeId, SlotMap};
 
 /// A node asks so many times while a lease lasts.
 const ASKS_PER_LEASE: u32 = 5;
+/// One of so many asks goes to any node, though this one has voted for a leader: the others may know better.
+const TRIES_BY_VOTE: usize = 4;
 /// A lease of a map that is not there yet, in milliseconds.
 const LEASE_MS_MIN: u32 = 100;
 
@@ -75,7 +78,6 @@ struct Guide {
     term: u64,
     heard_at: Option<u64>,
     silent: Vec<NodeId>,
-    turn: usize,
 }
 
 /// Its part in a group.
@@ -357,7 +359,6 @@ impl Node {
     /// Learns from a reply that was none where the leader may be.
     fn hears_no_answer(&self, reply: Result<Reply, PeerError>) {
         let mut guide = locked(&self.guide);
-        guide.turn = guide.turn.wrapping_add(1);
         guide.leader = match reply {
             Ok(Reply::NotLeader(pointer)) => pointer.filter(|pointer| pointer.id != self.id),
             _ => None,
@@ -383,9 +384,11 @@ impl Node {
         }
         let map = self.applied();
         let others: Vec<NodeId> = map.nodes.keys().filter(|id| **id != self.id).copied().collect();
-        let in_turn = others.get(guide.turn.checked_rem(others.len()).unwrap_or(0)).copied();
-        match (by_vote, in_turn, &running.group.sponsor) {
-            (Some(id), _, _) if guide.turn.is_multiple_of(2) && self.peers.endpoint_of(id).is_some() => {
+        // Drawn, and not in turn: asks and proposals that take turns could each always find the same wrong one.
+        let drawn = random::<1>().map_or(0, |[byte]| usize::from(byte));
+        let any = others.get((drawn / TRIES_BY_VOTE).checked_rem(others.len()).unwrap_or(0)).copied();
+        match (by_vote, any, &running.group.sponsor) {
+            (Some(id), _, _) if !drawn.is_multiple_of(TRIES_BY_VOTE) && self.peers.endpoint_of(id).is_some() => {
                 Target::Node(id)
             }
             (_, Some(id), _) => Target::Node(id),
@@ -432,7 +435,9 @@ impl Node {
         let (voters, term) = {
             let metrics = running.raft.metrics();
             let metrics = metrics.borrow();
-            (metrics.membership_config.membership().voter_ids().collect(), metrics.current_term)
+            // While that changes, those of before must still agree to everything.
+            let voters = metrics.membership_config.membership().get_joint_config().first();
+            (voters.into_iter().flatten().copied().collect(), metrics.current_term)
         };
         let guide = locked(&self.guide);
         let lease_micros = u64::from(self.applied().lease.ms) * 1_000;
@@ -507,9 +512,10 @@ impl Node {
                 locked(&self.ear).hears();
                 Reply::Snapshot(running.raft.install_snapshot(rpc).await)
             }
-            Request::MissesLeader => {
+            Request::MissesLeader(last) => {
                 let leads = running.raft.metrics().borrow().current_leader == Some(self.id);
-                Reply::Known(!leads && locked(&self.ear).misses_leader())
+                let is_as_long = last >= running.raft.data_metrics().borrow().last_log;
+                Reply::Known(!leads && is_as_long && locked(&self.ear).misses_leader())
             }
             Request::Ask(ask) => self.answer_ask(ask).await,
             Request::Propose { change, run, number, term } => {

@@ -1,6 +1,6 @@
 //! What nodes say to one another: a request, and its reply, in JSON.
 
-use crate::raft::Types;
+use crate::raft::{LogId, Types};
 use openraft::error::{InstallSnapshotError, RaftError};
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse, VoteRequest,
@@ -22,8 +22,9 @@ pub enum Request {
     Vote(VoteRequest<NodeId>),
     /// Of the consensus library.
     Snapshot(InstallSnapshotRequest<Types>),
-    /// To a voter, from one that may ask to be elected: whether it has heard of no leader for long.
-    MissesLeader,
+    /// To a voter, from one that may ask to be elected: whether it has heard of no leader for long, and would
+    /// vote for one that has the log up to here.
+    MissesLeader(Option<LogId>),
     /// For a lease.
     Ask(Ask),
     /// To the leader: a change that somebody wishes.

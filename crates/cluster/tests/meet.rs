@@ -123,7 +123,7 @@ async fn nobody_is_met_where_nobody_is() {
     meeting(&node, &node).await.unwrap();
 }
 
-/// Answers as a node would until it is asked to take somebody in; then it breaks the connection. Gives back the listener.
+/// Answers as a node would until it is asked to take somebody in; then it breaks the connection.
 fn breaks_at_the_join(listener: TcpListener, joins: usize) -> TcpListener {
     let send = |stream: &mut TcpStream, json: &str| {
         stream.write_all(&u32::try_from(json.len()).unwrap().to_le_bytes()).unwrap();

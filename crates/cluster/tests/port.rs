@@ -111,8 +111,8 @@ async fn what_a_group_decides_is_nobody_else_s() {
     let node = start();
     node.is_there().await;
     let mut stream = greeted(&node);
-    for request in [r#""MissesLeader""#, r#"{"HandOver":{"to":"0000000000000000000000000000000000000000","since":1}}"#]
-    {
+    let hand_over = format!(r#"{{"HandOver":{{"to":"{}","since":1}}}}"#, "0".repeat(40));
+    for request in [r#"{"MissesLeader":null}"#, hand_over.as_str()] {
         stream.write_all(&frame(request)).unwrap();
         assert_eq!(read_frame(&mut stream), r#""OtherGroup""#);
     }
