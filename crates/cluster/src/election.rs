@@ -1,7 +1,7 @@
 //! When a node asks to be elected.
 //!
-//! The problem: the library draws how long a node waits for its leader once in its life and looks at it in long
-//! steps, so that two nodes which happen to wait alike ask at the same time, again and again; and a node that was paused
+//! The problem: the library draws how long a node waits for its leader once in its life and looks at it in
+//! long steps, so that two nodes which happen to wait alike ask at the same time, again and again; and a node that was paused
 //! or cut off asks as soon as it is back, and deposes a leader that all others hear. The idea: this node has a timer of
 //! its own, drawn anew each time, and before it asks to be elected it asks the voters whether they miss the leader too,
 //! and would have it. All that makes an election safe is the library's still; when one begins is decided here.
@@ -109,6 +109,8 @@ impl Node {
     async fn is_leader_missed(self: &Arc<Self>, raft: &Raft, configs: &[BTreeSet<NodeId>]) -> bool {
         let mut agree = BTreeSet::from([self.id]);
         let last = raft.data_metrics().borrow().last_log;
+        let membership = Arc::clone(&raft.metrics().borrow().membership_config);
+        membership.membership().nodes().for_each(|(id, endpoint)| self.peers.follow_group(*id, endpoint));
         let mut asked = JoinSet::new();
         for id in configs.iter().flatten().filter(|id| **id != self.id).collect::<BTreeSet<_>>() {
             let (peers, id) = (Arc::clone(&self.peers), *id);

@@ -74,12 +74,20 @@ impl Connection {
 
 #[derive(Default)]
 struct Way {
+    /// By the group's own list of members, which is there before the map is.
+    by_group: Option<Endpoint>,
     /// By the map.
     by_map: Option<Endpoint>,
     /// By the node's own word, which is newer.
     by_word: Option<Endpoint>,
     idle: Vec<Connection>,
     waiting: usize,
+}
+
+impl Way {
+    fn endpoint(&self) -> Option<&Endpoint> {
+        self.by_word.as_ref().or(self.by_map.as_ref()).or(self.by_group.as_ref())
+    }
 }
 
 struct State {
@@ -121,7 +129,7 @@ impl Peers {
     /// Where nodes are by the map. What one has said of itself is kept until the map says anything new of it.
     pub fn follow_map(&self, map: &SlotMap) {
         let mut state = self.state();
-        state.ways.retain(|id, _| map.nodes.contains_key(id));
+        state.ways.retain(|id, way| map.nodes.contains_key(id) || way.by_group.is_some());
         for (id, node) in &map.nodes {
             let way = state.ways.entry(*id).or_default();
             if way.by_map.as_ref() != Some(&node.info.endpoint) {
@@ -131,12 +139,21 @@ impl Peers {
         }
     }
 
+    /// Where a member of the group was as it joined: after a crash of all nodes that is all that anybody knows, as maps
+    /// come out of the log only when somebody leads.
+    pub fn follow_group(&self, id: NodeId, endpoint: &Endpoint) {
+        let mut state = self.state();
+        let way = state.ways.entry(id).or_default();
+        if way.by_group.is_none() {
+            way.by_group = Some(endpoint.clone());
+        }
+    }
+
     /// Where a node is by its own word.
     pub fn hears(&self, id: NodeId, endpoint: &Endpoint) {
         let mut state = self.state();
         let Some(way) = state.ways.get_mut(&id) else { return };
-        let known = way.by_word.as_ref().or(way.by_map.as_ref());
-        if known != Some(endpoint) {
+        if way.endpoint() != Some(endpoint) {
             way.by_word = Some(endpoint.clone());
             way.idle.clear();
         }
@@ -146,7 +163,7 @@ impl Peers {
     pub fn endpoint_of(&self, id: NodeId) -> Option<Endpoint> {
         let state = self.state();
         let way = state.ways.get(&id)?;
-        way.by_word.as_ref().or(way.by_map.as_ref()).cloned()
+        way.endpoint().cloned()
     }
 
     /// Asks a node and waits for its reply, at most `time`.

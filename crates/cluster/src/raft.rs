@@ -92,7 +92,8 @@ pub struct Line {
 impl RaftNetworkFactory<Types> for Network {
     type Network = Line;
 
-    async fn new_client(&mut self, target: NodeId, _node: &Endpoint) -> Line {
+    async fn new_client(&mut self, target: NodeId, node: &Endpoint) -> Line {
+        self.0.follow_group(target, node);
         Line { peers: Arc::clone(&self.0), target }
     }
 }

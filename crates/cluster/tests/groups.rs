@@ -4,7 +4,8 @@
 
 mod common;
 
-use common::{Directory, group, join_all, leader, start, try_start};
+use common::{Directory, group, join_all, leader, start, try_start, try_start_at};
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 use tollgate_cluster::{FILE_NAME, StartError};
 use tollgate_topology::Change;
@@ -82,6 +83,36 @@ async fn a_node_of_a_group_comes_back_elsewhere_and_is_found() {
         nodes[at].cluster.propose(change).await.unwrap();
     }
     nodes[0].has("it serves", |node| node.process.serves()).await;
+}
+
+#[tokio::test]
+async fn when_all_nodes_crash_at_once_the_group_comes_back() {
+    let directories: Vec<Directory> = (0..3).map(|_| Directory::new()).collect();
+    let nodes: Vec<_> = directories.iter().map(|at| try_start(Some(&at.0), None).unwrap()).collect();
+    join_all(&nodes).await;
+    nodes[0].adds(0..100).await;
+    let epoch = nodes[0].map().epoch;
+    for node in &nodes {
+        node.sees("all know", |map| map.epoch >= epoch).await;
+    }
+    // What is on disk now is what a crash leaves: nothing is written while nothing is decided.
+    let crashed: Vec<Directory> = directories.iter().map(|_| Directory::new()).collect();
+    for (from, to) in directories.iter().zip(&crashed) {
+        std::fs::copy(from.0.join(FILE_NAME), to.0.join(FILE_NAME)).unwrap();
+    }
+    let (first, ports): (_, Vec<u16>) =
+        (nodes[0].id(), nodes.iter().map(|node| node.info.endpoint.peer_port).collect());
+    nodes.iter().for_each(|node| node.cluster.stop());
+    let again = |(at, port): (&Directory, &u16)| {
+        try_start_at(TcpListener::bind(("127.0.0.1", *port)).unwrap(), Some(&at.0), None).unwrap()
+    };
+    let nodes: Vec<_> = crashed.iter().zip(&ports).map(again).collect();
+    assert_eq!(nodes[0].id(), first);
+    for node in &nodes {
+        node.sees("the slots are there", |map| map.nodes.len() == 3 && map.owner_of(99) == Some(first)).await;
+    }
+    nodes[0].has("it serves", |node| node.process.serves()).await;
+    nodes[2].adds([200]).await;
 }
 
 #[tokio::test]
