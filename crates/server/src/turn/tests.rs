@@ -7,14 +7,20 @@ use crate::connection::{Connection, Peer};
 use crate::run::assemble;
 use crate::stream::Stream;
 use clap::Parser;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::time::{Instant, sleep, timeout};
+use tollgate_engine::cluster::{Health, View};
 use tollgate_engine::core::{Core, Parts};
 use tollgate_engine::session::Client;
 use tollgate_engine::tunables::Tunable;
 use tollgate_store::StoreConfig;
+use tollgate_topology::change::Change;
+use tollgate_topology::map::Info;
+use tollgate_topology::slots::SlotSet;
+use tollgate_topology::{NodeId, SlotMap};
 
 impl Stream for DuplexStream {
     fn descriptor(&self) -> i32 {
@@ -213,9 +219,13 @@ fn more_connections_than_are_written_for_in_a_row_are_all_answered() {
     });
 }
 
-/// A node of a cluster that owns slots, with a lease for a minute.
+/// A node of a cluster that owns all slots, with a lease for a minute.
 fn node() -> Served {
     let worker = worker_with(&["--cluster-enabled", "yes"]);
+    let (id, mut map) = (NodeId::default(), SlotMap::default());
+    let slots = SlotSet::new(0..tollgate_store::SLOTS);
+    map.apply(&Change::Join { id, info: Info::default(), slots, config_epoch: 1 }).unwrap();
+    worker.hub.settings.shared.set_view(Arc::new(View::new(id, Arc::new(map), Health::default())));
     worker.hub.tenure.set_owns_slots(true);
     worker.hub.tenure.set_until(boot_micros() + 60_000_000);
     serve_by(worker, 1_000)
