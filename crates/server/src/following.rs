@@ -104,6 +104,8 @@ enum What {
     Begin(Arc<[u16]>),
     /// It has ended: what it did not have is forgotten.
     End(Arc<[u16]>),
+    /// These slots are this node's no more: forget what it has of them, unless they are its own again.
+    Drop(Arc<[u16]>),
 }
 
 /// Whom this process follows, and how that goes.
@@ -277,6 +279,13 @@ impl Following {
         }
     }
 
+    /// Has all cores forget what they hold of slots that are this node's no more.
+    pub async fn drop_slots(&self, slots: Arc<[u16]>) {
+        if let Err(error) = self.deliver(What::Drop(slots)).await {
+            tracing::error!(error, "keys of slots that are not this node's any more may be left");
+        }
+    }
+
     /// Has all cores take something over.
     async fn deliver(&self, what: What) -> Result<(), String> {
         let mut waits = Vec::with_capacity(self.cores.len());
@@ -297,6 +306,13 @@ impl Following {
 pub async fn take_over(worker: Rc<Worker>, mut deliveries: mpsc::Receiver<Delivery>) {
     while let Some(Delivery { what, done }) = deliveries.recv().await {
         let taken = match what {
+            What::Drop(slots) => {
+                let others = slots_of_others(&worker, &slots);
+                each_slot(&worker, &others, |store, slot| {
+                    let _ = store.flush_slot(slot);
+                })
+                .await
+            }
             // What was on its way when this process was made a primary came too late, and is not acknowledged.
             _ if !worker.hub.settings.shared.is_replica() => Err(NotImported::NoReplica),
             What::Put(records) => import(&records, &mut worker.core.borrow_mut().store, worker.now()).map(drop),
@@ -317,6 +333,14 @@ pub async fn take_over(worker: Rc<Worker>, mut deliveries: mpsc::Receiver<Delive
         // Who does not wait any more has lost its link.
         let _ = done.send(taken);
     }
+}
+
+/// Such of the slots as this node does not serve.
+fn slots_of_others(worker: &Worker, slots: &[u16]) -> Vec<u16> {
+    let mut core = worker.core.borrow_mut();
+    core.refresh_view();
+    let is_own = |slot: u16| core.view.as_ref().is_some_and(|view| view.serves(slot));
+    slots.iter().copied().filter(|slot| !is_own(*slot)).collect()
 }
 
 /// Does something to such of the slots as are the core's, some at a time.

@@ -180,12 +180,18 @@ pub async fn follow_maps(worker: Rc<Worker>) {
     let hub = &worker.hub;
     let Some((group, cluster)) = hub.group.as_ref().and_then(|group| Some((group, group.cluster()?))) else { return };
     let (mut maps, mut health) = (cluster.map(), cluster.health());
+    let mut before = Arc::default();
     loop {
         let map = maps.borrow_and_update().clone();
         health.mark_unchanged();
         if let Some(node) = group.node() {
             take_role(hub, node, &map);
+            let lost = lost_slots(node.0, &before, &map);
+            if !lost.is_empty() {
+                hub.following.drop_slots(lost.into()).await;
+            }
         }
+        before = map;
         let ended = tokio::select! {
             changed = maps.changed() => changed.is_err(),
             changed = health.changed() => changed.is_err(),
@@ -194,6 +200,15 @@ pub async fn follow_maps(worker: Rc<Worker>) {
             return;
         }
     }
+}
+
+/// Slots that were a primary's and are not, while it went on as one. Who follows another holds that one's slots.
+fn lost_slots(id: NodeId, before: &SlotMap, now: &SlotMap) -> Vec<u16> {
+    if now.leading(id).is_none() {
+        return Vec::new();
+    }
+    let slots = before.slots_of(id).flat_map(|range| range.first..=range.last);
+    slots.filter(|slot| now.owner_of(*slot) != Some(id)).collect()
 }
 
 /// Leads, or follows whom the map says. Who comes to serve is made ready before it is asked, and who ceases to is asked
