@@ -19,19 +19,21 @@ KEYS = 5_000
 KEY_BYTES = 24
 TRIES = 3
 SLIDE = "RL.SLIDE {key} 100 60"
-# The functions that run by the clock and that all else of it is called from: the outermost counts.
-CLOCKED = ("run::tick::", "::sweep")
+# The functions that run by the clock and that all else of it is called from: of each group the outermost counts.
+CLOCKED = (("run::tick::", "::sweep"), ("tollgate_cluster::handle",), ("group::follow_maps",), ("group::tell_group",))
 
 
-def per_call(run, subject, command, pipeline, calls, flags=(), facts=None):
-    """Instructions of one call: its share of what 2N calls take beyond N. `flags` are added to the server's."""
-    longer = count(run, subject, command, pipeline, 2 * calls, flags, facts)
-    return (longer - count(run, subject, command, pipeline, calls, flags, facts)) / calls
+def per_call(run, subject, command, pipeline, calls, flags=(), facts=None, prepare=()):
+    """Instructions of one call: its share of what 2N calls take beyond N. `flags` are added to the server's.
+
+    `prepare`: what the server is asked first."""
+    longer = count(run, subject, command, pipeline, 2 * calls, flags, facts, prepare)
+    return (longer - count(run, subject, command, pipeline, calls, flags, facts, prepare)) / calls
 
 
-def count(run, subject, command, pipeline, calls, flags=(), facts=None):
+def count(run, subject, command, pipeline, calls, flags=(), facts=None, prepare=()):
     """All instructions of a server that answered `calls` calls."""
-    with profile(run, subject, command, pipeline, calls, flags, facts) as path:
+    with profile(run, subject, command, pipeline, calls, flags, facts, prepare) as path:
         instructions = total(path)
     run.keep({"script": run.name, "subject": subject, "pipeline": pipeline, "calls": calls,
               "instructions": instructions, **(facts or {})})
@@ -39,7 +41,7 @@ def count(run, subject, command, pipeline, calls, flags=(), facts=None):
 
 
 @contextlib.contextmanager
-def profile(run, subject, command, pipeline, calls, flags=(), facts=None):
+def profile(run, subject, command, pipeline, calls, flags=(), facts=None, prepare=()):
     """The file that callgrind writes about a server that answered `calls` calls.
 
     At the turn of a minute windows of 60 s begin anew, and RL.TOP counts for a while every call: a run that meets one
@@ -50,17 +52,19 @@ def profile(run, subject, command, pipeline, calls, flags=(), facts=None):
         for _ in range(TRIES):
             out.unlink(missing_ok=True)
             begun = time.time()
-            run_under_valgrind(run, subject, command, pipeline, calls, flags, facts, out)
+            run_under_valgrind(run, subject, command, pipeline, calls, flags, facts, out, prepare)
             if begun // 60 == time.time() // 60:
                 break
         yield out
 
 
-def run_under_valgrind(run, subject, command, pipeline, calls, flags, facts, out):
+def run_under_valgrind(run, subject, command, pipeline, calls, flags, facts, out, prepare):
     valgrind = [harness.find_program("valgrind"), "--tool=callgrind", f"--callgrind-out-file={out}"]
     server = run.server(subject, cores=1, valgrind=valgrind)
     server.command += flags
     with server:
+        for words in prepare:
+            server.ask(*words)
         load = ["--connections", CONNECTIONS, "--pipeline", pipeline, "--keys", KEYS, "--key-bytes", KEY_BYTES,
                 "--warm-keys", "--warmup", "0", "--requests", calls]
         run.bench(server, command, *load, facts={"phase": "count", "under": "callgrind", **(facts or {})})
@@ -76,7 +80,9 @@ def total(path):
 
 def clocked(inclusive):
     """Instructions of what runs by the clock, given those of each function with all that it calls."""
-    return max((count for count, function in inclusive if any(name in function for name in CLOCKED)), default=0)
+    def outermost(names):
+        return max((count for count, function in inclusive if any(name in function for name in names)), default=0)
+    return sum(map(outermost, CLOCKED))
 
 
 def annotated(path, *flags):
