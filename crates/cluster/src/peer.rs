@@ -273,3 +273,34 @@ impl Peers {
         self.id
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate_topology::Change;
+    use tollgate_topology::map::Info;
+
+    #[test]
+    fn a_node_s_own_word_goes_before_the_map_and_the_map_before_the_list_of_members() {
+        let at = |peer_port| Endpoint { host: "h".to_owned(), port: 1, peer_port };
+        let id = NodeId::from(7);
+        let info = |peer_port| Info { endpoint: at(peer_port), ..Info::default() };
+        let peers = Peers::new(NodeId::from(1), "g".to_owned(), None);
+        let port = || peers.endpoint_of(id).map(|endpoint| endpoint.peer_port);
+        let mut map = SlotMap::default();
+        peers.follow_group(id, &at(1));
+        peers.follow_map(&map);
+        assert_eq!(port(), Some(1), "there is no map yet");
+        map.apply(&Change::Join { id, info: info(2), slots: Default::default(), config_epoch: 0 }).unwrap();
+        peers.follow_map(&map);
+        assert_eq!(port(), Some(2));
+        peers.hears(id, &at(3));
+        peers.follow_map(&map);
+        assert_eq!(port(), Some(3), "the map says nothing new");
+        map.apply(&Change::Announce { id, info: info(4) }).unwrap();
+        peers.follow_map(&map);
+        assert_eq!(port(), Some(4));
+        peers.enter("other".to_owned());
+        assert_eq!(port(), None);
+    }
+}
