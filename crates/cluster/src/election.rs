@@ -1,10 +1,11 @@
 //! When a node asks to be elected.
 //!
-//! The problem: the library draws how long a node waits for its leader once in its life and looks at it in
-//! long steps, so that two nodes which happen to wait alike ask at the same time, again and again; and a node that was paused
-//! or cut off asks as soon as it is back, and deposes a leader that all others hear. The idea: this node has a timer of
-//! its own, drawn anew each time, and before it asks to be elected it asks the voters whether they miss the leader too,
-//! and would have it. All that makes an election safe is the library's still; when one begins is decided here.
+//! The problem: the library draws how long a node waits for its leader once in its life and looks at it in long
+//! steps, so that two nodes which happen to wait alike ask at the same time, again and again; and a node that was
+//! paused or cut off asks as soon as it is back, and deposes a leader that all others hear. The idea: this node has a
+//! timer of its own, drawn anew each time, and before it asks to be elected it asks the voters whether they miss the
+//! leader too, and would have it. All that makes an election safe is the library's still; when one begins is decided
+//! here.
 //!
 //! ```text
 //! nothing heard for 160 ms and up to 120 more ──> "do you miss the leader, and have I all that you have?"

@@ -5,8 +5,8 @@
 //!                         primary ── Yield ──> leader: granted nothing since? ──> Promote ──> all see it in the map
 //! ```
 //!
-//! A replica that is not in step yet is given some seconds. Forced, the leader is asked besides to promote the replica as
-//! it is, as soon as the primary's lease has ended.
+//! A replica that is not in step yet is given some seconds. Forced, the leader is asked besides to promote the replica
+//! as it is, as soon as the primary's lease has ended.
 
 use crate::bounds;
 use crate::node::Node;
