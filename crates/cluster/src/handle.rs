@@ -192,7 +192,13 @@ impl Cluster {
     /// [`ProposeError`].
     pub async fn propose(&self, change: Change) -> Result<Applied, ProposeError> {
         let node = Arc::clone(&self.shared.node);
-        let proposing = self.shared.runtime.spawn(async move { node.propose(change, bounds::PROPOSE_TIME_MAX).await });
+        // In a task of the cluster's: whoever asked may go, and what is begun comes to its end.
+        let proposing = self.shared.runtime.spawn(async move {
+            match change {
+                Change::DelSlots { .. } => node.gives_up_slots(change, bounds::PROPOSE_TIME_MAX).await,
+                _ => node.propose(change, bounds::PROPOSE_TIME_MAX).await,
+            }
+        });
         Ok(proposing.await.map_err(|_| ProposeError::NoMajority)??)
     }
 

@@ -27,6 +27,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::Instant;
+use tollgate_topology::leader::NotYet;
 use tollgate_topology::lease::{Answer, Ask, Holder};
 use tollgate_topology::map::{Endpoint, Info};
 use tollgate_topology::{Applied, Change, NodeId, SlotMap};
@@ -457,6 +458,32 @@ impl Node {
     /// What was known of a leader is of another group.
     pub fn forgets_leader(&self) {
         *locked(&self.guide) = Guide::default();
+    }
+
+    /// Has a change made that takes slots from this node. From when it is proposed until this node goes by the map that
+    /// came of it, nothing is served here.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub async fn gives_up_slots(self: &Arc<Self>, change: Change, time: Duration) -> Result<Applied, Fault> {
+        let is_first = self.with_hold(|hold| {
+            let is_first = !hold.is_handing_over && !hold.is_joining;
+            if is_first {
+                hold.is_handing_over = true;
+                hold.holder.give_up();
+            }
+            is_first
+        });
+        if !is_first {
+            return Err(Fault::NotYet(NotYet::Busy));
+        }
+        let outcome = self.propose(change, time).await;
+        if let Ok(applied) = &outcome {
+            self.waits_for_map(Instant::now() + time, |map| map.epoch >= applied.epoch).await;
+        }
+        self.with_hold(|hold| hold.is_handing_over = false);
+        self.asking.notify_one();
+        outcome
     }
 
     /// Has a change made by the leader, wherever that is.

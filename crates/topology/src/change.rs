@@ -263,15 +263,19 @@ impl SlotMap {
     }
 
     fn del_slots(&mut self, by: NodeId, lapsed: &BTreeSet<NodeId>, slots: &SlotSet) -> Result<bool, Refused> {
-        let primary = self.primary_of(by);
-        let is_others =
-            |slot: &u16| self.owner_of(*slot).is_some_and(|owner| owner != primary && !lapsed.contains(&owner));
+        let is_others = |slot: &u16| self.owner_of(*slot).is_some_and(|owner| owner != by && !lapsed.contains(&owner));
         if let Some(slot) = slots.iter().find(is_others) {
             return Err(Refused::NotTheOwner(slot));
         }
-        let is_any = slots.iter().any(|slot| self.owner_of(slot).is_some());
+        let owners: BTreeSet<NodeId> = slots.iter().filter_map(|slot| self.owner_of(slot)).collect();
+        let next = self.next_epoch();
+        for owner in &owners {
+            if let Role::Primary(leading) = &mut self.node(*owner)?.role {
+                leading.gave_up_at = next;
+            }
+        }
         self.slots.give(slots, None);
-        Ok(is_any)
+        Ok(!owners.is_empty())
     }
 
     fn replicate(&mut self, id: NodeId, of: NodeId) -> Result<bool, Refused> {

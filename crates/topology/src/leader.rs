@@ -108,7 +108,9 @@ impl Leader {
         let is_target = || is_planted(Planted::TargetServesBeforeCommit) && self.is_target(map, ask.id);
         let Some(leading) = leading else { return is_target().then(|| grant_of(map, ask, ask.epoch + 1)) };
         let is_run = leading.run == ask.info.run || is_planted(Planted::NewRunKeepsLease);
-        let is_asked = ask.leads_since.is_some_and(|since| is_same_epoch(leading.since, since));
+        // Who does not know yet that slots were taken from it would serve them.
+        let is_asked =
+            ask.epoch >= leading.gave_up_at && ask.leads_since.is_some_and(|since| is_same_epoch(leading.since, since));
         if !is_run || !is_asked || self.busy.contains(&ask.id) {
             return None;
         }
@@ -198,10 +200,15 @@ impl Leader {
                 self.may_be_replaced(map, *id, now)?;
                 self.busy.insert(*id);
             }
-            Change::DelSlots { lapsed, .. } => {
+            // Their owner has given its lease up before it proposes this.
+            Change::DelSlots { by, lapsed, .. } => {
+                if self.busy.contains(by) {
+                    return Err(NotYet::Busy);
+                }
                 let is_over = |id: &&NodeId| self.is_lease_over(map, **id, now) && !self.busy.contains(*id);
                 *lapsed = map.nodes.keys().filter(is_over).copied().collect();
                 self.busy.extend(lapsed.iter().copied());
+                self.busy.insert(*by);
             }
             // Until now it has served under a lease of its own.
             Change::Join { id, .. } => {
@@ -253,7 +260,7 @@ impl Leader {
             Change::LeadAnew { id, .. } => {
                 self.busy.remove(id);
             }
-            Change::DelSlots { lapsed, .. } => lapsed.iter().for_each(|id| {
+            Change::DelSlots { by, lapsed, .. } => lapsed.iter().chain([by]).for_each(|id| {
                 self.busy.remove(id);
             }),
             _ => {}

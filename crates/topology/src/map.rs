@@ -74,12 +74,15 @@ pub struct Leading {
     pub in_step: BTreeMap<NodeId, RunId>,
     /// The last of this primary's words about them, [`crate::change::Change::InStep`].
     pub in_step_number: u64,
+    /// The last epoch at which slots were taken from it while it led: who does not know of that serves them still.
+    #[serde(default)]
+    pub gave_up_at: u64,
 }
 
 impl Leading {
     /// A process that leads since this epoch, with nobody who may take over.
     pub fn new(since: u64, run: RunId) -> Leading {
-        Leading { since, run, in_step: BTreeMap::new(), in_step_number: 0 }
+        Leading { since, run, in_step: BTreeMap::new(), in_step_number: 0, gave_up_at: 0 }
     }
 }
 

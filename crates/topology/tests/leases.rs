@@ -154,7 +154,24 @@ fn an_operator_waits_for_the_end_of_a_lease_too() {
     let mut forced = Change::Promote { from: P, since: 1, to: R, run: RunId([2; 20]), is_forced: true };
     assert_eq!(leader.permit(&map, &mut forced, 200_000), Err(NotYet::PrimaryIsUp));
     assert_eq!(leader.permit(&map, &mut forced, 100_000 + wait_micros(&map)), Ok(()));
+    leader.settled(&forced);
     let mut deleted = Change::DelSlots { by: R, lapsed: Default::default(), slots: SlotSet::new([1]) };
     leader.permit(&map, &mut deleted, 200_000).unwrap();
     assert!(matches!(deleted, Change::DelSlots { lapsed, .. } if lapsed.is_empty()));
+}
+
+#[test]
+fn who_does_not_know_that_slots_were_taken_from_it_is_granted_nothing() {
+    let mut map = pair();
+    let mut leader = Leader::new(0);
+    let before = asks(&map, P, 1, 1);
+    let mut deleted = Change::DelSlots { by: P, lapsed: Default::default(), slots: SlotSet::new([1]) };
+    leader.permit(&map, &mut deleted, 10).unwrap();
+    assert_eq!(leader.grant(&map, &before, 10), None, "it may be committed at any moment");
+    map.apply(&deleted).unwrap();
+    leader.settled(&deleted);
+    assert_eq!(leader.grant(&map, &before, 20), None);
+    assert!(leader.grant(&map, &asks(&map, P, 1, 2), 30).is_some());
+    let by_replica = Change::DelSlots { by: R, lapsed: Default::default(), slots: SlotSet::new([2]) };
+    assert!(map.apply(&by_replica).is_err(), "its primary serves it");
 }
