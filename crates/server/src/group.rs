@@ -32,6 +32,9 @@ use tollgate_topology::{NodeId, RunId, SlotMap};
 const LOOK: Duration = Duration::from_millis(5);
 /// Cores look some hundred times a second whom to keep.
 const ADOPTING_TIME: Duration = Duration::from_millis(500);
+/// For so long a process that starts waits for what its cluster has decided, in looks.
+const FIRST_MAP_LOOKS_MAX: usize = 1_000;
+const FIRST_MAP_PAUSE: Duration = Duration::from_millis(1);
 /// For so long a primary that hands over waits until its replica knows all, in looks of a millisecond.
 const DRAINING_LOOKS_MAX: usize = 1_000;
 const DRAINING_PAUSE: Duration = Duration::from_millis(1);
@@ -126,8 +129,18 @@ pub fn start(hub: &Arc<Hub>, listeners: Vec<TcpListener>, peer_port: u16) -> Res
     };
     let cluster = Cluster::start(settings, Arc::new(Process(hub.clone()))).map_err(StartError::Cluster)?;
     tracing::info!(id = %cluster.id(), peer_port, "a node of a cluster");
+    let (maps, node) = (cluster.map(), (cluster.id(), run));
     // Only the first call counts; there is no second.
     let _ = group.cluster.set((cluster, run));
+    // Who asks it first is to be told who it is. Without a majority that may take for ever, and it starts all the same.
+    for _ in 0..FIRST_MAP_LOOKS_MAX {
+        let map = maps.borrow().clone();
+        if map.nodes.contains_key(&node.0) {
+            take_role(hub, node, &map);
+            break;
+        }
+        std::thread::sleep(FIRST_MAP_PAUSE);
+    }
     Ok(())
 }
 
