@@ -69,6 +69,12 @@ impl View {
         self.mine.has(slot)
     }
 
+    /// Whether this node serves all of these slots as a primary.
+    #[inline(always)]
+    pub fn serves_all(&self, slots: impl Iterator<Item = u16>) -> bool {
+        self.mine.has_all(slots)
+    }
+
     /// Whether it follows the primary of a slot.
     pub fn follows(&self, slot: u16) -> bool {
         self.of_primary.has(slot)

@@ -55,6 +55,14 @@ impl Clock {
         self.timeline.now(boot_micros())
     }
 
+    /// The time, and boot time, of one reading.
+    #[inline]
+    pub fn now_and_boot(&self) -> (Micros, u64) {
+        let boot = boot_micros();
+        let now = if self.is_test { self.test_micros.load(Ordering::SeqCst) } else { self.timeline.now(boot) };
+        (now, boot)
+    }
+
     /// The wall clock minus this clock, now: what steps and slewing of the wall clock came to since the start. 0 of
     /// a test clock, whose time is the only one there is.
     pub fn wall_offset_micros(&self) -> i64 {

@@ -50,6 +50,7 @@ use tollgate_engine::registry::Entry;
 use tollgate_engine::session::{Client, Session};
 use tollgate_engine::shared::Standing;
 use tollgate_engine::transaction::Transactions;
+use tollgate_limits::Micros;
 use tollgate_replication::flow::Has;
 use tollgate_resp::{Args, Parser, Protocol, ProtocolError, Reply, RequestLimits};
 use tollgate_topology::{NodeId, RunId};
@@ -260,9 +261,13 @@ impl<S: Stream> Connection<S> {
     /// Runs everything that is whole in the buffer. Answers whether that was much, and where what is left begins.
     async fn process(&mut self, buffer: &[u8], batch: &mut Batch) -> (bool, usize) {
         let (mut start, mut commands) = (0, 0);
-        self.standing = self.worker.standing();
-        if self.standing.has(Standing::FENCED) {
+        // One reading says what may run and when it is; after a wait there is another.
+        let (now, standing) = self.worker.read_clock();
+        let mut now = Some(now);
+        self.standing = standing;
+        if standing.has(Standing::FENCED) {
             Box::pin(self.wait_out_fence()).await;
+            now = None;
         }
         let stop = loop {
             let (commands_max, makes_rows) = (self.commands_max(), self.makes_rows());
@@ -273,13 +278,15 @@ impl<S: Stream> Connection<S> {
             client.commands.set(client.commands.get() + u64::try_from(batch.commands).unwrap_or(0));
             if commands_max == 1 {
                 Box::pin(self.wait_out_pause(buffer, batch)).await;
+                now = None;
             }
             if self.session.replies != Replies::On {
                 Box::pin(self.begin_silence(batch)).await;
+                now = None;
             }
             if self.session.transactions.open.is_some() {
                 self.queue_batch(buffer, batch).await;
-            } else if let Some(next) = self.run_batch(buffer, batch) {
+            } else if let Some(next) = self.run_batch(buffer, batch, now) {
                 self.run_rest(buffer, batch, next).await;
             }
             if self.silent {
@@ -289,7 +296,8 @@ impl<S: Stream> Connection<S> {
             if self.ending.is_some() || stop != Stop::Full {
                 break stop;
             }
-            self.standing = self.worker.standing();
+            let (read, standing) = self.worker.read_clock();
+            (now, self.standing) = (Some(read), standing);
         };
         match stop {
             Stop::Broken(error) if self.ending.is_none() => self.break_off(&error),
@@ -328,16 +336,16 @@ impl<S: Stream> Connection<S> {
         self.ending = Some(Ending::Linger);
     }
 
-    /// Runs a batch as far as that goes without waiting. `None` if that is all of it, else where to go on from.
+    /// Runs a batch as far as that goes without waiting, at the time `now` if that was just read. `None` if that is all of it, else where to go on from.
     #[inline]
-    fn run_batch(&mut self, buffer: &[u8], batch: &Batch) -> Option<usize> {
+    fn run_batch(&mut self, buffer: &[u8], batch: &Batch, now: Option<Micros>) -> Option<usize> {
         if self.worker.hub.monitors.are_there() {
             self.show(buffer, batch);
         }
         if batch.items.is_empty() || !self.goes_on() {
             return None;
         }
-        let next = self.run_until_barrier(buffer, batch, 0);
+        let next = self.run_until_barrier(buffer, batch, 0, now);
         let is_all = next == batch.items.len() && !self.outbox.is_waiting();
         (!is_all || self.outbox.bytes.len() > self.output_pause()).then_some(next)
     }
@@ -368,7 +376,7 @@ impl<S: Stream> Connection<S> {
             if next >= batch.items.len() || !self.goes_on() {
                 break;
             }
-            next = self.run_until_barrier(buffer, batch, next);
+            next = self.run_until_barrier(buffer, batch, next, None);
         }
     }
 
@@ -390,9 +398,9 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Runs commands from `next` on, without an await, up to one that must wait for those before it. Answers which.
-    fn run_until_barrier(&mut self, buffer: &[u8], batch: &Batch, mut next: usize) -> usize {
+    fn run_until_barrier(&mut self, buffer: &[u8], batch: &Batch, mut next: usize, now: Option<Micros>) -> usize {
         let worker = self.worker.clone();
-        let now = worker.now();
+        let now = now.unwrap_or_else(|| worker.now());
         let mut core = worker.core.borrow_mut();
         // Where fast commands are timed too, no core is the one whose commands run without a look at the clock.
         let own = if core.timing.times_fast() { NO_CORE } else { core.index };

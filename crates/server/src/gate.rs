@@ -29,6 +29,8 @@ pub struct Gate {
     is_open: Cell<bool>,
     /// Those that may not leave yet, and when they may.
     pub bounded: RefCell<bound::Gate<Held>>,
+    /// Whether answers leave only under a lease.
+    is_leased: bool,
     /// Those that may leave only under a lease, and until when they wait for one.
     fenced: RefCell<VecDeque<(u64, Held)>>,
 }
@@ -54,10 +56,11 @@ pub enum Held {
 }
 
 impl Gate {
-    /// Of a core whose answers may be any number of units ahead of its replicas.
-    pub fn new() -> Gate {
+    /// Of a core whose answers may be any number of units ahead of its replicas. `is_leased`: whether they leave only
+    /// under a lease.
+    pub fn new(is_leased: bool) -> Gate {
         let bounded = RefCell::new(bound::Gate::new(None));
-        Gate { is_open: Cell::new(true), bounded, fenced: RefCell::default() }
+        Gate { is_open: Cell::new(true), bounded, is_leased, fenced: RefCell::default() }
     }
 
     /// Bounds what may be ahead of replicas, by all cores together; `None`: any number of units.
@@ -69,11 +72,17 @@ impl Gate {
     /// Asked once for each batch of answers, right before it leaves. If it may not, it is kept until it may.
     #[inline]
     pub fn lets_out(&self, worker: &Rc<Worker>, tells: Tells, answer: impl FnOnce() -> Held) -> bool {
-        if tells == Tells::Changes && !worker.hub.tenure.holds() {
+        if self.is_leased && tells == Tells::Changes && !worker.hub.tenure.holds() {
             self.fence(worker, answer());
             return false;
         }
         self.is_open.get() || tells == Tells::Nothing || self.lets_out_by_mark(worker, tells, answer)
+    }
+
+    /// Whether answers leave only under a lease.
+    #[inline]
+    pub fn is_leased(&self) -> bool {
+        self.is_leased
     }
 
     /// Keeps an answer until there is a lease, or it has waited long enough.

@@ -34,9 +34,15 @@ impl Tenure {
     }
 
     /// What that adds to what keeps this process from running every command.
-    #[inline]
     pub fn standing(&self) -> Standing {
-        if self.holds() || !self.owns_slots.load(Ordering::Relaxed) { Standing::default() } else { Standing::FENCED }
+        self.standing_at(boot_micros())
+    }
+
+    /// The same at a time in boot time that was just read.
+    #[inline]
+    pub fn standing_at(&self, boot: u64) -> Standing {
+        let holds = boot < self.until_micros.load(Ordering::Acquire);
+        if holds || !self.owns_slots.load(Ordering::Relaxed) { Standing::default() } else { Standing::FENCED }
     }
 
     /// The lease ends at this time, in microseconds of boot time; 0: there is none.

@@ -74,7 +74,7 @@ impl Worker {
             index: usize::from(core.index),
             core: RefCell::new(core),
             dispatcher,
-            gate: Gate::new(),
+            gate: Gate::new(hub.group.is_some()),
             flows: Flows::default(),
             turn: Turn::default(),
             queued_bytes: Cell::new(0),
@@ -98,9 +98,19 @@ impl Worker {
     }
 
     /// What keeps this process from running every command now.
-    #[inline]
     pub fn standing(&self) -> Standing {
-        self.hub.settings.shared.standing().with(self.hub.tenure.standing())
+        self.read_clock().1
+    }
+
+    /// The time, and what keeps this process from running every command then, by one reading of the clock.
+    #[inline]
+    pub fn read_clock(&self) -> (Micros, Standing) {
+        let standing = self.hub.settings.shared.standing();
+        if !self.gate.is_leased() {
+            return (self.now(), standing);
+        }
+        let (now, boot) = self.hub.clock.now_and_boot();
+        (now, standing.with(self.hub.tenure.standing_at(boot)))
     }
 
     /// How long a client may be silent, as the settings say now. `None`: for ever.

@@ -15,10 +15,23 @@ impl Default for SlotBits {
 }
 
 impl SlotBits {
-    /// Whether a slot is in it.
+    /// Whether a slot is in it. What is no slot is asked for as another.
     #[inline(always)]
     pub fn has(&self, slot: u16) -> bool {
-        self.0.get(usize::from(slot >> 6)).is_some_and(|word| word >> (slot & 63) & 1 != 0)
+        self.bit(slot) != 0
+    }
+
+    /// Whether all of these slots are in it.
+    #[inline(always)]
+    pub fn has_all(&self, slots: impl Iterator<Item = u16>) -> bool {
+        // Mostly all are: to look at each costs less than to ask after each whether to go on.
+        slots.fold(1, |all, slot| all & self.bit(slot)) != 0
+    }
+
+    #[inline(always)]
+    fn bit(&self, slot: u16) -> u64 {
+        // Within the words whatever is asked, so that nothing need be compared.
+        self.0.get(usize::from(slot >> 6) % WORDS).map_or(0, |word| word >> (slot & 63) & 1)
     }
 }
 
