@@ -1,8 +1,7 @@
 //! A primary's side of its links: what its core tells, and whom the group is told to be in step.
 //!
 //! The group's word about who may take over is always within what the primary waits for: who is proposed is kept from
-//! before it is proposed, and until a map has come in which it is not named any more. What had left before it was waited
-//! for it must know too: so it is proposed only once it has acknowledged all that there was when it began to be kept.
+//! before it is proposed, and until a map has come in which it is not named any more.
 
 use super::check::Fact;
 use super::machine::{Place, Process, node_id, run_id};
@@ -90,10 +89,8 @@ pub struct Reign {
     links: BTreeMap<LinkId, Told>,
     /// Whose each link is or was that may still count.
     names: BTreeMap<LinkId, (NodeId, RunId)>,
-    /// The flush that each link must have acknowledged that is kept before it is proposed.
-    needs: BTreeMap<LinkId, u32>,
-    /// The last word about who is in step, its number, and when it was said.
-    word: BTreeMap<NodeId, RunId>,
+    /// Words about who is in step that may still be taken up, by their numbers; the last number, and when it was said.
+    words: BTreeMap<u64, BTreeMap<NodeId, RunId>>,
     number: u64,
     said_at: u64,
 }
@@ -111,8 +108,7 @@ impl Reign {
             hand: None,
             links: BTreeMap::new(),
             names: BTreeMap::new(),
-            needs: BTreeMap::new(),
-            word: BTreeMap::new(),
+            words: BTreeMap::new(),
             number: 0,
             said_at: 0,
         }
@@ -284,12 +280,12 @@ fn word(process: &mut Process, node: usize, clock: u64) -> Option<Change> {
     let reign = process.reign.as_mut()?;
     let leading = process.map.leading(of).filter(|leading| leading.since == reign.since)?;
     // Whoever is named by the last map that came, or by a word that may still be taken up, is waited for.
-    let is_settled = leading.in_step_number >= reign.number;
+    reign.words.retain(|number, _| *number > leading.in_step_number);
+    let is_settled = reign.words.is_empty();
     let is_named = |name: &(NodeId, RunId)| {
         let is_in = |set: &BTreeMap<NodeId, RunId>| set.get(&name.0) == Some(&name.1);
-        is_in(&leading.in_step) || !is_settled && is_in(&reign.word)
+        is_in(&leading.in_step) || reign.words.values().any(is_in)
     };
-    let all = reign.outflow.number_to_tell_all(&process.core.store);
     let in_step = &mut reign.outflow.in_step;
     let counts: Vec<LinkId> = reign.names.keys().copied().filter(|link| in_step.is_in_step(*link)).collect();
     let mut wanted = BTreeMap::new();
@@ -297,7 +293,7 @@ fn word(process: &mut Process, node: usize, clock: u64) -> Option<Change> {
         let Some(name) = reign.names.get(link) else { continue };
         let follows = process.map.followed_by(name.0) == Some(of)
             && process.map.nodes.get(&name.0).is_some_and(|node| node.info.run == name.1);
-        if follows && in_step.keep(*link, true) && *reign.needs.entry(*link).or_insert(all) <= in_step.safe_number() {
+        if follows && in_step.keep(*link, true) && in_step.may_take_over(*link) {
             wanted.insert(name.0, name.1);
         }
     }
@@ -306,24 +302,17 @@ fn word(process: &mut Process, node: usize, clock: u64) -> Option<Change> {
     for link in &links {
         let Some(name) = reign.names.get(link).filter(|_| !counts.contains(link)) else { continue };
         let is_replaced = counts.iter().any(|other| reign.names.get(other) == Some(name));
-        let is_kept = is_named(name) && !is_replaced;
-        in_step.keep(*link, is_kept);
-        if !is_kept {
-            reign.needs.remove(link);
-        }
+        in_step.keep(*link, is_named(name) && !is_replaced);
     }
     reign.names.retain(|link, _| links.contains(link));
-    reign.needs.retain(|link, _| links.contains(link));
-    let is_known = if is_settled { wanted == leading.in_step } else { wanted == reign.word };
-    if is_known && (is_settled || clock < reign.said_at + AGAIN_MICROS) {
-        return None;
-    }
-    if !is_settled && clock < reign.said_at + AGAIN_MICROS {
-        // One at a time.
+    // One at a time, and again if it is not taken up.
+    let waits = !is_settled && clock < reign.said_at + AGAIN_MICROS;
+    if waits || is_settled && wanted == leading.in_step {
         return None;
     }
     reign.number += 1;
-    (reign.word, reign.said_at) = (wanted.clone(), clock);
+    reign.said_at = clock;
+    reign.words.insert(reign.number, wanted.clone());
     Some(Change::InStep { of, since: reign.since, number: reign.number, replicas: wanted })
 }
 
