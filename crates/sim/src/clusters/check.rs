@@ -74,8 +74,8 @@ pub enum Fact {
     Leads { node: usize, term: u64 },
     /// A node has applied an entry of the log, and that made this map.
     Applied { node: usize, index: usize, entry: Entry, map: Rc<SlotMap> },
-    /// A process may serve until then, by its clock and by the simulation's; 0: no more.
-    Lease { place: Place, since: u64, boot: u64, until: u64 },
+    /// Who leads since then may serve until then, by the simulation's time; 0: no more.
+    Lease { since: u64, until: u64 },
     /// A process begins to lead, and holds this.
     Reigns { place: Place, since: u64, now: Micros, held: Records },
     /// A core ran a call.
@@ -130,6 +130,11 @@ impl fmt::Display for Fact {
                 let Ran { call, place, key, cost, now, five, .. } = &**ran;
                 write!(formatter, "{place:?} at {now}: call {call} of {cost} on key {key} -> {five:?}")
             }
+            Fact::Trouble { what } => write!(formatter, "{what}"),
+            Fact::Started { place, has_file: true } => write!(formatter, "{place:?} starts from a snapshot"),
+            Fact::Started { place, .. } => write!(formatter, "{place:?} starts with nothing"),
+            Fact::GivenUp { call } => write!(formatter, "call {call} is given up"),
+            Fact::Healed { micros } => write!(formatter, "all is well after {micros} us"),
             other => write!(formatter, "{other:?}"),
         }
     }

@@ -253,7 +253,7 @@ impl World {
         if let Some(since) = since.filter(|_| until > boot_now) {
             process.fenced_since = None;
             let at = self.machines.get(place.node).map_or(0, |machine| machine.when(until));
-            self.note(Fact::Lease { place, since, boot: until, until: at });
+            self.note(Fact::Lease { since, until: at });
         }
         self.serve_who_wait(place);
         self.open_gate(place);

@@ -269,7 +269,7 @@ impl World {
         }
         reign.hand = Some(HandOver { is_sent: true, until: clock + HAND_OVER_MICROS, ..hand });
         let (from, since, number) = (node_id(place.node), reign.since, process.holder.give_up());
-        self.note(Fact::Lease { place, since, boot: 0, until: 0 });
+        self.note(Fact::Lease { since, until: 0 });
         self.send_to_leader(place, Body::HandOver { from, since, number, to });
     }
 }
