@@ -397,8 +397,8 @@ fn who_may_take_over_by_anothers_word_is_waited_for_until_that_is_taken_back() {
     }
 }
 
-/// Nobody is waited for while the copy of the only replica is made, so that answers leave; what they say is on its way to
-/// the replica when that begins to be waited for.
+/// Nobody is waited for while the copy of the only replica is made, so that answers leave; what they say is on its way
+/// to the replica when that begins to be waited for.
 #[test]
 fn who_may_take_over_knows_what_had_left_before_it_was_waited_for() {
     let (mut primary, _) = Primary::new(Some(0), 0);

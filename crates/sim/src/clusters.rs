@@ -1,9 +1,9 @@
 //! Seeded simulation of whole clusters.
 //!
-//! The problem: that two nodes never admit for one key must hold whatever is paused, cut off, slow, dead or deposed, and
-//! in whatever order that comes together, which no test of processes meets twice. The idea: all that decides is pure
-//! ([`tollgate_topology`]), and runs here as it runs in nodes: over simulated clocks that drift, ways that lose and delay,
-//! and a small Raft that stands for the group's log. Cores, flows, the gate and the bound are the real ones.
+//! The problem: that two nodes never admit for one key must hold whatever is paused, cut off, slow, dead or deposed,
+//! and in whatever order that comes together, which no test of processes meets twice. The idea: all that decides is pure
+//! ([`tollgate_topology`]), and runs here as it runs in nodes: over simulated clocks that drift, ways that lose and
+//! delay, and a small Raft that stands for the group's log. Cores, flows, the gate and the bound are the real ones.
 //!
 //! ```text
 //!  plan -> world: agenda of events -> clients ──net──> node: serve ─> core ─> gate, lease ─> answer
@@ -13,11 +13,11 @@
 //! ```
 //!
 //! `raft` is the group's log, `leader` what a node does while it leads it, `node` its part in it. `primary` and
-//! `follower` are replication with one core a node (several are in [`crate::replicas`]); a primary has the group record who
-//! is in step. `trouble` is what goes wrong, what operators do, and how all must come right again.
+//! `follower` are replication with one core a node (several are in [`crate::replicas`]); a primary has the group record
+//! who is in step. `trouble` is what goes wrong, what operators do, and how all must come right again.
 //!
-//! Wall clocks of machines are kept within some milliseconds of each other here: what a clock that is far off does to the
-//! group's time is not asked.
+//! Wall clocks of machines are kept within some milliseconds of each other here: what a clock that is far off does to
+//! the group's time is not asked.
 
 mod books;
 mod check;

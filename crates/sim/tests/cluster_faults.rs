@@ -2,7 +2,8 @@
 //! that is there for it.
 //!
 //! One cannot be seen: what was decided for one epoch and is taken for the next concerns two times of one node as a
-//! primary, and those are at least two epochs apart, because in between another takes over or a new process is announced.
+//! primary, and those are at least two epochs apart, because in between another takes over or a new process is
+//! announced.
 
 use tollgate_sim::clusters::Run;
 use tollgate_topology::planted::Planted;

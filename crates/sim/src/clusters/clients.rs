@@ -1,5 +1,5 @@
-//! Clients: one call at a time each, to whom they take for the right node, on to whom they are told, and again elsewhere
-//! when no answer comes.
+//! Clients: one call at a time each, to whom they take for the right node, on to whom they are told, and again
+//! elsewhere when no answer comes.
 
 use super::check::Fact;
 use super::net::{Body, Party};

@@ -236,6 +236,7 @@ impl World {
             reign.outflow.look(&mut process.core.store, clock);
             if let Some(change) = word(process, place.node, clock) {
                 self.send_to_leader(place, Body::Propose(Box::new(change)));
+                self.maybe_cut_off_soon(place.node);
             }
         }
         self.open_gate(place);
@@ -271,6 +272,7 @@ impl World {
         let (from, since, number) = (node_id(place.node), reign.since, process.holder.give_up());
         self.note(Fact::Lease { since, until: 0 });
         self.send_to_leader(place, Body::HandOver { from, since, number, to });
+        self.maybe_cut_off_soon(place.node);
     }
 }
 

@@ -1,7 +1,7 @@
 //! A small Raft, without a clock and without sockets: it stands for the library that real nodes use.
 //!
-//! Plain on purpose: the log is kept whole, the voters never change, messages may be lost, late and out of order. What a
-//! node must not forget is [`Stable`]: who restarts goes on with it. Beside the votes and the log there are rounds: a
+//! Plain on purpose: the log is kept whole, the voters never change, messages may be lost, late and out of order. What
+//! a node must not forget is [`Stable`]: who restarts goes on with it. Beside the votes and the log there are rounds: a
 //! leader that has heard a majority answer a round has led when the round began.
 //!
 //! ```text

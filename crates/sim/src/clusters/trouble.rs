@@ -15,6 +15,9 @@ const PAUSE_MICROS: (u64, u64) = (100_000, 10_000_000);
 const CUT_MICROS_MAX: u64 = 2_500_000;
 /// The longest that a slow way takes longer.
 const SLOW_MICROS_MAX: u64 = 600_000;
+/// Of a thousand words to the group, so many are followed by a cut, so much later at most.
+const WORST_PERMILLE: u64 = 30;
+const WORST_MICROS_MAX: u64 = 12_000;
 /// How long everything may take to come right.
 const HEALING_MICROS_MAX: u64 = 5_000_000;
 /// How often it is looked whether it has.
@@ -163,6 +166,14 @@ impl World {
             self.net.slow((other, node), extra, cut);
         }
         self.schedule(cut, Event::CutOff { node });
+    }
+
+    /// Something has just been said that others are to take up: the worst moment for who has said it to be cut off.
+    pub(super) fn maybe_cut_off_soon(&mut self, node: usize) {
+        if self.is_troubled && self.random.chance(WORST_PERMILLE) {
+            let at = self.now + self.random.between(200, WORST_MICROS_MAX);
+            self.schedule(at, Event::CutOff { node });
+        }
     }
 
     /// What a node sends does not come through, or what it is sent, to some or all others.
