@@ -14,7 +14,7 @@
 //! `work` lets a core do a job and looks at its keys before and after. What is seen is written down as facts; `books`
 //! keep for each key what it should hold, and each checker in `check` watches one invariant. A [`Fault`] is planted in
 //! the messages to prove that the checkers would see it. That is one node; [`replicas`] is a primary and those who
-//! follow it.
+//! follow it, [`clusters`] whole clusters.
 //!
 //! **Invariant:** nothing here reads a clock or asks for chance but through the seed.
 
