@@ -1,7 +1,7 @@
 //! Seeded simulation of whole clusters.
 //!
 //! The problem: that two nodes never admit for one key must hold whatever is paused, cut off, slow, dead or deposed,
-//! and in whatever order that comes together, which no test of processes meets twice. The idea: all that decides is pure
+//! and in whatever order that comes together, which no test of processes meets twice. The idea: what decides is pure
 //! ([`tollgate_topology`]), and runs here as it runs in nodes: over simulated clocks that drift, ways that lose and
 //! delay, and a small Raft that stands for the group's log. Cores, flows, the gate and the bound are the real ones.
 //!
