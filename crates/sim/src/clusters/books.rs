@@ -202,8 +202,8 @@ impl Books {
     }
 
     /// Units of a key that may be in use at most: whatever was ever charged to it. Who takes over may be a little
-    /// behind who served before, and then charges to what that one has left there, as of its time: so the most counts of
-    /// what the times say and of what they are if time never goes back.
+    /// behind who served before, and then charges to what that one has left there, as of its time: so the most
+    /// counts of what the times say and of what they are if time never goes back.
     pub fn charged_at_most(&self, key: usize, now: Micros) -> u64 {
         let last = self.entries.get(key).into_iter().flatten().map(|entry| entry.at).max().unwrap_or(0).max(now);
         let by_time = self.meter(key, Order::ByTime, now, |_| true).0;
