@@ -268,7 +268,7 @@ pub async fn tell_group(worker: Rc<Worker>) {
     let Some((group, cluster)) = hub.group.as_ref().and_then(|group| Some((group, group.cluster()?))) else { return };
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut teller = Teller { hub, group, cluster, number: 0, since: 0, maybe: BTreeMap::new(), lease_ms: None };
+    let mut teller = Teller { hub, group, cluster, number: 0, since: 0, words: BTreeMap::new(), lease_ms: None };
     loop {
         looks.tick().await;
         let map = cluster.map().borrow().clone();
@@ -284,8 +284,8 @@ struct Teller<'a> {
     /// Of the last word about replicas, since this process has led.
     number: u64,
     since: u64,
-    /// Replicas that the group may have been told of, if what it was told last is ever known to it.
-    maybe: BTreeMap<NodeId, RunId>,
+    /// What was said of replicas and may still be taken up, by number: nobody who is named there is let go.
+    words: BTreeMap<u64, BTreeMap<NodeId, RunId>>,
     /// The length of leases that CONFIG GET shows.
     lease_ms: Option<u32>,
 }
@@ -294,18 +294,20 @@ impl Teller<'_> {
     async fn tell_in_step(&mut self, map: &SlotMap) {
         let Some((id, run)) = self.group.node() else { return };
         let Some(leading) = map.leading(id).filter(|leading| leading.run == run) else {
-            self.maybe.clear();
+            self.words.clear();
             self.group.keep(BTreeSet::new());
             return;
         };
         if self.since != leading.since {
             (self.since, self.number) = (leading.since, leading.in_step_number);
-            self.maybe.clear();
+            self.words.clear();
         }
+        // What comes behind the last one that was taken up never is.
+        self.words.retain(|number, _| *number > leading.in_step_number);
         let wanted = self.hub.replicas.nodes_in_step();
-        let kept = leading.in_step.iter().chain(&self.maybe);
+        let kept = leading.in_step.iter().chain(self.words.values().flatten());
         let kept: BTreeSet<(NodeId, RunId)> = kept.map(|(id, run)| (*id, *run)).collect();
-        if wanted == leading.in_step && self.maybe.is_empty() {
+        if wanted == leading.in_step && self.words.is_empty() {
             self.group.keep(kept);
             return;
         }
@@ -320,15 +322,15 @@ impl Teller<'_> {
         let replicas: BTreeMap<NodeId, RunId> =
             wanted.into_iter().filter(|(id, run)| still.get(id) == Some(run)).collect();
         self.number += 1;
-        let change = Change::InStep { of: id, since: self.since, number: self.number, replicas: replicas.clone() };
+        self.words.insert(self.number, replicas.clone());
+        let change = Change::InStep { of: id, since: self.since, number: self.number, replicas };
         match self.cluster.propose(change).await {
-            Ok(applied) => {
-                self.maybe.clear();
-                self.until_applied(applied.epoch).await;
+            Ok(applied) => self.until_applied(applied.epoch).await,
+            Err(ProposeError::Refused(_) | ProposeError::NotYet(_)) => {
+                self.words.remove(&self.number);
             }
-            Err(ProposeError::Refused(_) | ProposeError::NotYet(_)) => {}
             // It may have been heard all the same.
-            Err(ProposeError::NoMajority | ProposeError::Other(_)) => self.maybe.extend(replicas),
+            Err(ProposeError::NoMajority | ProposeError::Other(_)) => {}
         }
     }
 
