@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from reply import Error
 from server.process import BINARY, clean_environment
 from server.wire import Closed, Wire
 
@@ -391,3 +392,7 @@ def running(
             cluster.stop()
         finally:
             cluster.kill()
+
+
+def is_error(answer, prefix: str = "") -> bool:
+    return isinstance(answer, Error) and str(answer).startswith(prefix)
