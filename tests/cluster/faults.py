@@ -10,12 +10,14 @@ import dataclasses
 import random
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from cluster import judge
 from cluster.calls import FAR, Asker, Call, Follower, keys_of
 from cluster.net import Net
 from cluster.nodes import Cluster, Failure, Node, free_ports, running, wait_until
 from cluster.peers import BadLinks
+from server.process import BINARY
 
 KINDS = ("pause", "clean", "one-way", "peers")
 FLAGS = ("--failover-overshoot-max", "0")
@@ -37,6 +39,8 @@ class Story:
 
     kind: str
     old: str
+    # Whether the old primary led the group that decides the map, as far as INFO says it.
+    led_group: bool
     seconds: float
     began: float
     ended: float
@@ -95,23 +99,24 @@ def bad_peers(links: BadLinks, chance: random.Random) -> Fault:
 
 @contextlib.contextmanager
 def stage(
-    kind: str, count: int, seed: str, replicas: int | None = None
+    kind: str, count: int, seed: str, replicas: int | None = None, binary: str | Path = BINARY
 ) -> Iterator[tuple[Cluster, Callable[[Node, random.Random], Fault]]]:
     """A cluster for this kind of fault, if nobody says otherwise of one primary, and what makes one of a primary."""
     one = {"replicas": count - 1 if replicas is None else replicas}
+    its = {"binary": binary}
     if kind == "pause":
-        with running(count, *FLAGS, **one) as cluster:
+        with running(count, *FLAGS, settings_of=lambda _place: dict(its), **one) as cluster:
             yield cluster, pause
     elif kind == "peers":
         ports = free_ports(count)
         with BadLinks(count, seed) as links:
             links.open(ports)
-            settings = lambda place: {"flags": links.flags(place)}  # noqa: E731
+            settings = lambda place: {"flags": links.flags(place), **its}  # noqa: E731
             with running(count, *FLAGS, ports=ports, settings_of=settings, **one) as cluster:
                 yield cluster, lambda _old, chance: bad_peers(links, chance)
     else:
         with Net(count) as net:
-            settings = lambda place: in_namespace(net, place)  # noqa: E731
+            settings = lambda place: in_namespace(net, place) | its  # noqa: E731
             with running(count, *FLAGS, *SECRETS, ports=[PORT] * count, settings_of=settings, **one) as cluster:
                 yield cluster, lambda old, chance: cut(cluster, net, old, kind, chance)
 
@@ -125,6 +130,7 @@ def run(cluster: Cluster, old: Node, kind: str, fault: Fault, number: str) -> St
     keys = keys_of(cluster, old, f"{kind}:{number}", KEYS)
     limits = {key: SMALL if place % 2 else FAR for place, key in enumerate(keys)}
     askers = [Asker(node, limits) for node in [old, *cluster.nodes]]
+    led_group = cluster.leader() is old
     for asker in askers:
         asker.start()
     try:
@@ -143,7 +149,7 @@ def run(cluster: Cluster, old: Node, kind: str, fault: Fault, number: str) -> St
     with Follower(cluster) as follower:
         for key, limit in limits.items():
             calls += used_up(follower, key, limit) if limit == SMALL else []
-    return Story(kind, old.address, fault.seconds, began, ended, calls)
+    return Story(kind, old.address, led_group, fault.seconds, began, ended, calls)
 
 
 def is_known(asker: Asker, since: float) -> bool:
