@@ -19,7 +19,7 @@ def victim_of(cluster: Cluster, kind: str, chance: random.Random) -> Node:
         return chance.choice(sorted(cluster.owners(), key=lambda node: node.port))
     leader = cluster.leader()
     if leader is None:
-        raise Failure("INFO cluster names no cluster_leader")
+        raise Failure("no node says that it leads the group")
     if not leader.myself().slots:
         said(leader, "CLUSTER FAILOVER")
         wait_until(lambda: bool(leader.myself().slots), PATIENCE_SECONDS, f"{leader.address} does not take over")

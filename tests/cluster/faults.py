@@ -39,7 +39,7 @@ class Story:
 
     kind: str
     old: str
-    # Whether the old primary led the group that decides the map, as far as INFO says it.
+    # Whether the old primary led the group that decides the map, as far as logs say it.
     led_group: bool
     seconds: float
     began: float

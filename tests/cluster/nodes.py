@@ -6,6 +6,7 @@ redis-cli. Whoever reads a cluster from outside reads CLUSTER NODES here, as too
 
 import contextlib
 import dataclasses
+import json
 import random
 import signal
 import socket
@@ -29,6 +30,8 @@ STOP_SECONDS = 20.0
 # How long a healthy cluster may take, on a busy machine, until all agree.
 AGREE_SECONDS = 30.0
 LOOK_SECONDS = 0.01
+# What a node's log says when it leads the group.
+LEADS = "cluster: this node leads"
 
 
 class Failure(Exception):
@@ -131,12 +134,13 @@ class Node:
         return self
 
     def wait_until_ready(self) -> "Node":
+        """Until it answers and says who it is."""
+
         def answers() -> bool:
             if not self.is_running:
                 raise Failure(f"the node on port {self.port} ended: {self.log()[-2000:]}")
             try:
-                self.ask("PING")
-                return True
+                return self.ask("PING") == "PONG" and any("myself" in line.flags for line in self.lines())
             except (OSError, Closed):
                 return False
 
@@ -168,6 +172,11 @@ class Node:
 
     def log(self) -> str:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def terms_led(self) -> list[int]:
+        """The terms in which it has led the group, by its log."""
+        lines = [json.loads(line) for line in self.log().splitlines() if LEADS in line]
+        return [int(line["term"]) for line in lines]
 
     def pause(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
@@ -304,13 +313,10 @@ class Cluster:
         return [self.by_address(line.address) for line in lines if line.primary == mine]
 
     def leader(self) -> Node | None:
-        """The node that leads the group that decides the map, as the nodes' INFO names it."""
-        for node in (node for node in self.nodes if node.is_running):
-            leader = node.info("cluster").get("cluster_leader", "")
-            for line in node.lines():
-                if line.id == leader:
-                    return self.by_address(line.address)
-        return None
+        """The node that leads the group that decides the map: the one whose log says so of the highest term."""
+        terms = [(max(node.terms_led(), default=0), node) for node in self.nodes if node.is_running]
+        term, leader = max(terms, key=lambda pair: pair[0])
+        return leader if term else None
 
     def stop(self) -> list[int]:
         """Ends all that runs, in order; exit codes."""
