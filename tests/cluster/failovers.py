@@ -1,4 +1,5 @@
-"""How long a slot goes unanswered when its primary is killed: what `benches/cluster-failover` and the tests measure."""
+"""How long a slot goes unanswered when its primary is killed, or its replica is told to take over: what
+`benches/cluster-failover` and the tests measure."""
 
 import random
 import time
@@ -14,8 +15,8 @@ PATIENCE_SECONDS = 30.0
 
 
 def victim_of(cluster: Cluster, kind: str, chance: random.Random) -> Node:
-    """The primary to be killed: any (`random`), or the one that leads the group (`leader`), made a primary if it is none."""
-    if kind == "random":
+    """The primary that it is about: the one that leads the group (`leader`), made a primary if it is none, or else any."""
+    if kind != "leader":
         return chance.choice(sorted(cluster.owners(), key=lambda node: node.port))
     leader = cluster.leader()
     if leader is None:
@@ -50,3 +51,29 @@ def kill(cluster: Cluster, victim: Node, number: int) -> float:
     victim.start().wait_until_ready()
     cluster.wait_until_well()
     return call.answered - began
+
+
+def ask(cluster: Cluster, primary: Node, number: str) -> tuple[float, list[str]]:
+    """Tells a primary's replica to take over; the longest that a call took meanwhile, and the errors but MOVED that callers
+    saw. The cluster is well when this returns."""
+    key = keys_of(cluster, primary, f"asked:{number}", 1)[0]
+    replica = cluster.replicas_of(primary)[0]
+    errors, longest, last = [], 0.0, None
+    with Follower(cluster, primary) as follower:
+        for _ in range(CALLS_BEFORE):
+            last = follower.call(key)
+            time.sleep(CALL_SECONDS)
+        said(replica, "CLUSTER FAILOVER")
+        left, deadline = CALLS_BEFORE, time.monotonic() + PATIENCE_SECONDS
+        while left:
+            call = follower.attempt(key)
+            if call.allowed is not None:
+                longest, last = max(longest, call.answered - last.answered), call
+                left -= call.address == replica.address
+            elif not call.error.startswith("MOVED "):
+                errors.append(call.error)
+            if call.answered > deadline:
+                raise Failure(f"{replica.address} does not take over: {call.error}")
+            time.sleep(CALL_SECONDS)
+    cluster.wait_until_well()
+    return longest, errors
