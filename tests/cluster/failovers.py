@@ -15,7 +15,7 @@ PATIENCE_SECONDS = 30.0
 
 
 def victim_of(cluster: Cluster, kind: str, chance: random.Random) -> Node:
-    """The primary that it is about: the one that leads the group (`leader`), made a primary if it is none, or else any."""
+    """The primary that it is about: the group's leader (`leader`), made a primary if it is none, or else any."""
     if kind != "leader":
         return chance.choice(sorted(cluster.owners(), key=lambda node: node.port))
     leader = cluster.leader()
@@ -29,8 +29,8 @@ def victim_of(cluster: Cluster, kind: str, chance: random.Random) -> Node:
 
 
 def kill(cluster: Cluster, victim: Node, number: int) -> float:
-    """Kills a primary; seconds from then to the first answer of its slots' new owner. The node is started again, and the
-    cluster is well when this returns."""
+    """Kills a primary; seconds from then to the first answer of its slots' new owner. The node is started again, and
+    the cluster is well when this returns."""
     key = keys_of(cluster, victim, f"failover:{number}", 1)[0]
     with Follower(cluster, victim) as follower:
         for _ in range(CALLS_BEFORE):
@@ -54,8 +54,8 @@ def kill(cluster: Cluster, victim: Node, number: int) -> float:
 
 
 def ask(cluster: Cluster, primary: Node, number: str) -> tuple[float, list[str]]:
-    """Tells a primary's replica to take over; the longest that a call took meanwhile, and the errors but MOVED that callers
-    saw. The cluster is well when this returns."""
+    """Tells a primary's replica to take over; the longest that a call took meanwhile, and the errors but MOVED that
+    callers saw. The cluster is well when this returns."""
     key = keys_of(cluster, primary, f"asked:{number}", 1)[0]
     replica = cluster.replicas_of(primary)[0]
     errors, longest, last = [], 0.0, None

@@ -65,7 +65,8 @@ class Story:
             found += [f"an answer of {self.old} that admits {self.told(call)} left after its pause" for call in kept]
         found += [f"{self.told(first)}, {self.told(middle)} and {self.told(last)} were admitted by two nodes in turn"
                   for first, middle, last in judge.interleaved(self.calls)]
-        found += [f"{key} was admitted {count} above its limit" for key, count in judge.above_limits(self.calls).items()]
+        above = judge.above_limits(self.calls)
+        found += [f"{key} was admitted {count} above its limit" for key, count in above.items()]
         return found
 
     def told(self, call: Call) -> str:

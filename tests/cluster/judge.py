@@ -34,8 +34,8 @@ def after_successor(calls: list[Call], old: str) -> list[Call]:
 
 
 def interleaved(calls: list[Call]) -> list[tuple[Call, Call, Call]]:
-    """Calls on one key that one node, another, and the first again admitted, one after the other, in less than a lease: a
-    node that loses a key gets it back only when the other's lease has ended, which it was granted meanwhile."""
+    """Calls on one key that one node, another, and the first again admitted, one after the other, in less than a lease:
+    a node that loses a key gets it back only when the other's lease has ended, which it was granted meanwhile."""
     found = []
     by_key: dict[str, list[Call]] = {}
     for call in calls:

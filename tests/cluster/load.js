@@ -1,5 +1,5 @@
-// A load on a cluster by one client of Node: workers call keys in turn until standard input ends, then what is left of the
-// small limits is used up. One JSON line for every some hundred calls, and at the end what came of all of them.
+// A load on a cluster by one client of Node: workers call keys in turn until standard input ends, then what is left of
+// the small limits is used up. One JSON line for every some hundred calls, and at the end what came of all of them.
 //
 //   run(call, close): `call(key, limit)` resolves to the five integers
 
@@ -40,12 +40,15 @@ async function run(call, close) {
   }
 
   async function finish(keys) {
-    for (const [key, limit] of keys) for (let left = 2 * limit + 1; left > 0 && (await once(key, limit)) !== false; left--);
+    for (const [key, limit] of keys) {
+      for (let left = 2 * limit + 1; left > 0 && (await once(key, limit)) !== false; left--);
+    }
   }
 
   await Promise.all(Array.from({ length: plan.workers }, worker));
   const small = plan.keys.filter(([, limit]) => limit < plan.far);
-  const parts = Array.from({ length: plan.workers }, (_, part) => small.filter((_, place) => place % plan.workers === part));
+  const partOf = (part) => small.filter((_, place) => place % plan.workers === part);
+  const parts = Array.from({ length: plan.workers }, (_, part) => partOf(part));
   await Promise.all(parts.map(finish));
   say({ calls, errors, admitted, denied, longest, ended: true });
   await close();

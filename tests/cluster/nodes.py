@@ -260,7 +260,8 @@ class Cluster:
         """Until every node knows every other."""
 
         def all_known() -> bool:
-            return all(len([line for line in node.lines() if line.is_healthy]) == len(self.nodes) for node in self.nodes)
+            known = [[line for line in node.lines() if line.is_healthy] for node in self.nodes]
+            return all(len(lines) == len(self.nodes) for lines in known)
 
         wait_until(all_known, AGREE_SECONDS, "the nodes do not come to know each other")
 
@@ -384,8 +385,8 @@ def running(
     ports: list[int] | None = None,
     settings_of: Callable[[int], dict] = lambda _place: {},
 ) -> Iterator[Cluster]:
-    """A cluster that ends with the `with`, its folders too. `settings_of` are those of the node at a place, `flags` among
-    them are added to those of all."""
+    """A cluster that ends with the `with`, its folders too. `settings_of` are those of the node at a place, `flags`
+    among them are added to those of all."""
     with tempfile.TemporaryDirectory(prefix="tollgate-cluster-") as folder:
         nodes = []
         for place, port in enumerate(ports or free_ports(count)):

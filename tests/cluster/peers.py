@@ -1,4 +1,5 @@
-"""A bad network between nodes that are all on this machine: a proxy before each node's peer port, which others are told.
+"""A bad network between nodes that are all on this machine: a proxy before each node's peer port, which others
+are told.
 
 What passes is held back by times that a seed decides, each direction by itself, with now and then a stop or a cut. So
 what nodes tell each other arrives late, in bursts, or not at all, while callers reach every node.

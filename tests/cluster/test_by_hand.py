@@ -10,6 +10,7 @@ from cluster.nodes import SLOTS, Cluster, Node, free_ports, is_error, said, wait
 from cluster.test_redis_cli import strangers  # noqa: F401
 
 PATIENCE_SECONDS = 30.0
+LINE = r"[0-9a-f]{40} 127\.0\.0\.1:\d+@\d+\S* \S+ (-|[0-9a-f]{40}) \d+ \d+ \d+ connected( |$)"
 # Who meets whom, of four nodes, in this order.
 ORDERS = {
     "all-the-first": [(1, 0), (2, 0), (3, 0)],
@@ -174,7 +175,7 @@ def test_nodes_is_what_tools_read(six):
         text = node.ask("CLUSTER NODES").decode()
         assert text.endswith("\n") and "\r" not in text
         for line in text.splitlines():
-            assert re.match(r"[0-9a-f]{40} 127\.0\.0\.1:\d+@\d+\S* \S+ (-|[0-9a-f]{40}) \d+ \d+ \d+ connected( |$)", line)
+            assert re.match(LINE, line)
         assert [line.address for line in node.lines() if "myself" in line.flags] == [node.address]
         assert node.ask("CLUSTER MYID").decode() == node.myself().id
         with node.connect(3) as link:

@@ -1,8 +1,8 @@
 """Cluster clients, unmodified, under calls on 1,000 keys while a replica takes over and while a primary is killed.
 
 No user of a client sees MOVED, or any error as an operator lets a replica take over; errors of a kill are of calls that
-began while nobody served the slots; and no limit is passed by more than the servers were told to hold to. The clients of
-Rust are in tests/cluster_crates.rs.
+began while nobody served the slots; and no limit is passed by more than the servers were told to hold to. The clients
+of Rust are in tests/cluster_crates.rs.
 """
 
 import dataclasses

@@ -40,7 +40,7 @@ def on(program: str, node: Node, *words: str) -> str:
 
 
 def of_cluster(program: str, *words: str) -> str:
-    """`--cluster` with these words: what it prints has no error in it, and no warning but that all is on one machine."""
+    """`--cluster` with these words: it prints no error, and no warning but that all is on one machine."""
     shown = run(program, "--cluster", *words)
     for line in shown.splitlines():
         assert not line.startswith("ERR") and "[ERR]" not in line, shown
