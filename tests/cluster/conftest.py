@@ -24,7 +24,7 @@ def six():
 
 @pytest.fixture
 def start():
-    """Starts clusters of a test's own: `start(count, *flags, **settings)`. Each must end well, unless a test killed it."""
+    """Starts clusters of a test's own: `start(count, *flags, **settings)`. Each must end well, unless it was killed."""
     with contextlib.ExitStack() as stack:
         clusters = []
 

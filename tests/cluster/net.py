@@ -1,7 +1,8 @@
 """Network namespaces of our own: each node in one, all on a bridge in another, where who calls them stands.
 
 A way from one node to another is cut without a word, as by a switch that drops: the sender's table of neighbours is
-told an Ethernet address that nobody has. So each direction can be cut by itself, and callers reach both sides all the time.
+told an Ethernet address that nobody has. So each direction can be cut by itself, and callers reach both sides all the
+time.
 The kernel needs nothing but veth and bridges for it; whoever runs it must be root.
 """
 

@@ -1,4 +1,4 @@
-"""Few runs of the script that measures how long a failover takes, which an operator has too; it fails where it is long."""
+"""Few runs of the script that measures how long a failover takes, which an operator has too; it fails if it is long."""
 
 import subprocess
 import sys
