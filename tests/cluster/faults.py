@@ -15,7 +15,7 @@ from pathlib import Path
 from cluster import judge
 from cluster.calls import FAR, Asker, Call, Follower, keys_of
 from cluster.net import Net
-from cluster.nodes import Cluster, Failure, Node, free_ports, running, wait_until
+from cluster.nodes import Cluster, Failure, Node, free_ports, running, said, wait_until
 from cluster.peers import BadLinks
 from server.process import BINARY
 
@@ -27,6 +27,7 @@ KEYS, SMALL = 40, 30
 CALLS_BEFORE = 60
 PAUSE_SECONDS = (0.1, 10.0)
 CUT_SECONDS = (0.7, 4.0)
+BAD_SECONDS = (2.0, 5.0)
 PATIENCE_SECONDS = 30.0
 # In namespaces of their own all nodes have one port; and who is not on loopback must prove itself.
 PORT, PASSWORD = 7000, "sesame"
@@ -95,7 +96,7 @@ def cut(cluster: Cluster, net: Net, old: Node, kind: str, chance: random.Random)
 
 
 def bad_peers(links: BadLinks, chance: random.Random) -> Fault:
-    return Fault(lambda: links.are_bad(True), lambda: links.are_bad(False), chance.uniform(*CUT_SECONDS))
+    return Fault(lambda: links.are_bad(True), lambda: links.are_bad(False), chance.uniform(*BAD_SECONDS))
 
 
 @contextlib.contextmanager
@@ -124,6 +125,19 @@ def stage(
 
 def in_namespace(net: Net, place: int) -> dict:
     return {"host": net.host(place), "before": net.before(place), "connect": net.connect, "password": PASSWORD}
+
+
+def victim_of(cluster: Cluster, kind: str, chance: random.Random) -> Node:
+    """The primary that it is done to. Bad links do little to one that leads the group, whose asks take none: it hands over
+    first."""
+    old = chance.choice(sorted(cluster.owners(), key=lambda node: node.address))
+    if kind == "peers" and old is cluster.leader():
+        replica = chance.choice(cluster.replicas_of(old))
+        said(replica, "CLUSTER FAILOVER")
+        wait_until(lambda: bool(replica.myself().slots), PATIENCE_SECONDS, f"{replica.address} does not take over")
+        cluster.wait_until_well()
+        return replica
+    return old
 
 
 def run(cluster: Cluster, old: Node, kind: str, fault: Fault, number: str) -> Story:

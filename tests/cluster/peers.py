@@ -13,12 +13,14 @@ import time
 from cluster.nodes import PEER_PORT_ABOVE
 from server.process import free_port
 
-# What may come of a piece of data while the network is bad: parts of all pieces.
-CUT, STOP = 0.002, 0.01
-DELAY_SECONDS = 0.15
-# A stop is longer than a lease: what is told before it arrives when that has ended.
-STOP_SECONDS = (0.3, 1.5)
 CHUNK_BYTES = 1 << 16
+# The longest that a piece of data is held back while the network is bad: of three directions of connections one is as
+# it should be.
+DELAYS_SECONDS = (0.0, 0.4, 0.4)
+# On the others: parts of all pieces at which the link is cut, or stops.
+CUT, STOP = 0.01, 0.1
+# What is told before a stop may arrive when a lease has ended.
+STOP_SECONDS = (0.3, 1.5)
 
 
 class BadLink:
@@ -28,6 +30,8 @@ class BadLink:
         self.seed, self.made = seed, 0
         self.port = free_port()
         self.target = 0
+        # How often the network has become bad: what a connection is like is drawn anew each time.
+        self.times_bad = 0
         self.is_bad = False
         self.listener: socket.socket | None = None
 
@@ -53,16 +57,21 @@ class BadLink:
                 continue
             except OSError:
                 return
+            for end in (client, target):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for source, sink in ((client, target), (target, client)):
-                source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                chance = random.Random(f"{self.seed} {self.made}")
                 self.made += 1
-                threading.Thread(target=self.carry, args=(source, sink, chance), daemon=True).start()
+                threading.Thread(target=self.carry, args=(source, sink, self.made), daemon=True).start()
 
-    def carry(self, source: socket.socket, sink: socket.socket, chance: random.Random) -> None:
+    def carry(self, source: socket.socket, sink: socket.socket, number: int) -> None:
+        times, chance, delay = 0, random.Random(), 0.0
         try:
             while data := source.recv(CHUNK_BYTES):
-                if self.is_bad and not self.waits(chance):
+                if times < self.times_bad:
+                    times = self.times_bad
+                    chance = random.Random(f"{self.seed} {number} {times}")
+                    delay = chance.choice(DELAYS_SECONDS)
+                if self.is_bad and delay and not self.waits(chance, delay):
                     break
                 sink.sendall(data)
         except OSError:
@@ -74,12 +83,12 @@ class BadLink:
                 pass
             end.close()
 
-    def waits(self, chance: random.Random) -> bool:
+    def waits(self, chance: random.Random, delay: float) -> bool:
         """Holds a piece back; says whether the link goes on."""
         kind = chance.random()
         if kind < CUT:
             return False
-        time.sleep(chance.uniform(*STOP_SECONDS) if kind < CUT + STOP else chance.uniform(0, DELAY_SECONDS))
+        time.sleep(chance.uniform(*STOP_SECONDS) if kind < CUT + STOP else chance.uniform(0, delay))
         return True
 
 
@@ -106,4 +115,5 @@ class BadLinks:
 
     def are_bad(self, is_bad: bool) -> None:
         for link in self.links:
+            link.times_bad += is_bad
             link.is_bad = is_bad

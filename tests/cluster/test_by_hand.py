@@ -69,6 +69,38 @@ def add_slots(cluster: Cluster) -> None:
         said(node, ["CLUSTER", "ADDSLOTSRANGE", place * 4096, place * 4096 + 4095])
 
 
+def test_a_node_that_answers_knows_who_it_is(tmp_path):
+    """A tool may ask it as soon as it is there."""
+    node = Node(tmp_path / "node", free_ports(1)[0]).start()
+    try:
+        wait_until(lambda: answers(node), PATIENCE_SECONDS, "it does not answer")
+        assert set(node.ask("CLUSTER MYID")) != {ord("0")}
+        assert [line.flags for line in node.lines()] == [{"myself", "master"}]
+        said(node, "CLUSTER ADDSLOTS 1")
+        assert node.stop() == 0
+    finally:
+        node.kill()
+
+
+def answers(node: Node) -> bool:
+    try:
+        return node.ask("PING") == "PONG"
+    except OSError:
+        return False
+
+
+def test_what_was_answered_by_ok_is_seen_at_once(six):
+    """Also where another node leads the group and has decided it."""
+    for node in six.owners():
+        slot = node.myself().slots[0][0]
+        for _ in range(10):
+            said(node, f"CLUSTER DELSLOTS {slot}")
+            assert node.myself().slots[0][0] == slot + 1
+            said(node, f"CLUSTER ADDSLOTS {slot}")
+            assert node.myself().slots[0][0] == slot
+    six.wait_until_well()
+
+
 def test_two_larger_groups_stay_what_they_are(strangers):  # noqa: F811
     cluster = strangers(4)
     add_slots(cluster)
