@@ -113,7 +113,7 @@ def stage(
         ports = free_ports(count)
         with BadLinks(count, seed) as links:
             links.open(ports)
-            settings = lambda place: {"flags": links.flags(place), **its}  # noqa: E731
+            settings = lambda place: {"announced_peer_port": links.port(place), **its}  # noqa: E731
             with running(count, *FLAGS, ports=ports, settings_of=settings, **one) as cluster:
                 yield cluster, lambda _old, chance: bad_peers(links, chance)
     else:

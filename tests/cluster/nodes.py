@@ -95,15 +95,20 @@ class Node:
         cores: int = 1,
         before: tuple[str, ...] = (),
         password: str = "",
+        announced_peer_port: int | None = None,
         connect: Callable[[tuple[str, int], float], socket.socket] = socket.create_connection,
     ) -> None:
         self.folder, self.port, self.host, self.password = folder, port, host, password
         self.peer_port = port + PEER_PORT_ABOVE
+        # What other nodes are told.
+        self.announced_peer_port = announced_peer_port or self.peer_port
         self.connect_to = connect
         self.process: subprocess.Popen | None = None
         self.log_path = folder / "log"
         words = ["--bind", host, "--port", str(port), "--admin-port", "0", "--cores", str(cores), "--dir", str(folder)]
         words += ["--cluster-enabled", "yes", "--cluster-port", str(self.peer_port)]
+        if announced_peer_port:
+            words += ["--announce-cluster-port", str(announced_peer_port)]
         self.command = [*before, str(binary), "serve", *words, *flags]
 
     @property
@@ -254,7 +259,7 @@ class Cluster:
         return self
 
     def meet(self, node: Node, other: Node) -> None:
-        said(node, ["CLUSTER", "MEET", other.host, other.port, other.peer_port])
+        said(node, ["CLUSTER", "MEET", other.host, other.port, other.announced_peer_port])
 
     def wait_until_known(self) -> None:
         """Until every node knows every other."""

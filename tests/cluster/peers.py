@@ -93,13 +93,13 @@ class BadLink:
 
 
 class BadLinks:
-    """One before each of so many nodes: `flags(place)` are what that node is started with."""
+    """One before each of so many nodes, which announces its port, `port(place)`, to others."""
 
     def __init__(self, count: int, seed: str) -> None:
         self.links = [BadLink(f"{seed} {place}") for place in range(count)]
 
-    def flags(self, place: int) -> tuple[str, ...]:
-        return ("--announce-cluster-port", str(self.links[place].port))
+    def port(self, place: int) -> int:
+        return self.links[place].port
 
     def open(self, ports: list[int]) -> "BadLinks":
         for link, port in zip(self.links, ports):
