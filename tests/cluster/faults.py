@@ -8,6 +8,7 @@ nothing was admitted by a primary whose lease had ended, and, as every answer wa
 import contextlib
 import dataclasses
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +28,8 @@ KEYS, SMALL = 40, 30
 CALLS_BEFORE = 60
 PAUSE_SECONDS = (0.1, 10.0)
 CUT_SECONDS = (0.7, 4.0)
-BAD_SECONDS = (2.0, 5.0)
+# While links are bad: how often the primary stands still, for how long, and how long it goes on before each time.
+STILLS, STILL_SECONDS, GO_SECONDS = 3, (0.2, 1.2), (0.1, 0.8)
 PATIENCE_SECONDS = 30.0
 # In namespaces of their own all nodes have one port; and who is not on loopback must prove itself.
 PORT, PASSWORD = 7000, "sesame"
@@ -95,8 +97,28 @@ def cut(cluster: Cluster, net: Net, old: Node, kind: str, chance: random.Random)
     return Fault(lambda: net.cut(ways), lambda: net.heal(ways), chance.uniform(*CUT_SECONDS))
 
 
-def bad_peers(links: BadLinks, chance: random.Random) -> Fault:
-    return Fault(lambda: links.are_bad(True), lambda: links.are_bad(False), chance.uniform(*BAD_SECONDS))
+def bad_peers(links: BadLinks, old: Node, chance: random.Random) -> Fault:
+    """Bad links for all, and the primary stands still now and then, so that others are in a hurry to replace it."""
+    stills = [(chance.uniform(*GO_SECONDS), chance.uniform(*STILL_SECONDS)) for _ in range(STILLS)]
+
+    def stand_still() -> None:
+        for going, still in stills:
+            time.sleep(going)
+            old.pause()
+            time.sleep(still)
+            old.resume()
+
+    thread = threading.Thread(target=stand_still)
+
+    def begin() -> None:
+        links.are_bad(True)
+        thread.start()
+
+    def end() -> None:
+        thread.join()
+        links.are_bad(False)
+
+    return Fault(begin, end, sum(map(sum, stills)))
 
 
 @contextlib.contextmanager
@@ -115,7 +137,7 @@ def stage(
             links.open(ports)
             settings = lambda place: {"announced_peer_port": links.port(place), **its}  # noqa: E731
             with running(count, *FLAGS, ports=ports, settings_of=settings, **one) as cluster:
-                yield cluster, lambda _old, chance: bad_peers(links, chance)
+                yield cluster, lambda old, chance: bad_peers(links, old, chance)
     else:
         with Net(count) as net:
             settings = lambda place: in_namespace(net, place) | its  # noqa: E731

@@ -57,6 +57,7 @@ def test_create(program, strangers):
     assert len({line.primary for line in lines if not line.is_primary}) == 3
 
 
+@pytest.mark.smoke
 def test_create_of_primaries_only(program, strangers):
     cluster = strangers(3)
     shown = tools.of_cluster(program, "create", *[node.address for node in cluster.nodes], "--cluster-yes")
