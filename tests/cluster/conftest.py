@@ -1,10 +1,8 @@
-"""Fixtures: a cluster that the tests of a module share, and clusters of a test's own."""
-
-import contextlib
+"""Fixtures: a cluster that the tests of a module share, and nodes of a test's own."""
 
 import pytest
 
-from cluster.nodes import Cluster, running
+from cluster.nodes import Cluster, Node, free_ports, running, shape
 from server.conftest import PANIC, many_open_files  # noqa: F401
 
 
@@ -23,18 +21,20 @@ def six():
 
 
 @pytest.fixture
-def start():
-    """Starts clusters of a test's own: `start(count, *flags, **settings)`. Each must end well, unless it was killed."""
-    with contextlib.ExitStack() as stack:
-        clusters = []
+def strangers(tmp_path):
+    """Starts nodes that know nobody: `strangers(count, flags_of)`."""
+    clusters = []
 
-        def starter(count: int, *flags: str, **settings) -> Cluster:
-            clusters.append(stack.enter_context(running(count, *flags, **settings)))
-            return clusters[-1]
+    def starter(count: int, flags_of=lambda _place: ()) -> Cluster:
+        ports = enumerate(free_ports(count))
+        nodes = [Node(tmp_path / str(place), port, *flags_of(place)) for place, port in ports]
+        clusters.append(Cluster(nodes, shape(count, None)))
+        return clusters[-1].start()
 
-        yield starter
+    yield starter
+    try:
         for cluster in clusters:
-            is_killed = any(not node.is_running for node in cluster.nodes)
-            codes = cluster.stop()
-            if not is_killed:
-                has_ended_well(cluster, codes)
+            has_ended_well(cluster, cluster.stop())
+    finally:
+        for cluster in clusters:
+            cluster.kill()

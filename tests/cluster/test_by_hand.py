@@ -7,7 +7,6 @@ import pytest
 
 from cluster.calls import slot_of
 from cluster.nodes import SLOTS, Cluster, Node, free_ports, is_error, said, wait_until
-from cluster.test_redis_cli import strangers  # noqa: F401
 
 PATIENCE_SECONDS = 30.0
 LINE = r"[0-9a-f]{40} 127\.0\.0\.1:\d+@\d+\S* \S+ (-|[0-9a-f]{40}) \d+ \d+ \d+ connected( |$)"
@@ -35,7 +34,7 @@ def wait_until_joined(cluster: Cluster, *places: int) -> None:
 
 @pytest.mark.parametrize("are_slots_first", [True, False], ids=["slots-first", "slots-last"])
 @pytest.mark.parametrize("order", ORDERS)
-def test_meet_in_any_order(strangers, order, are_slots_first):  # noqa: F811
+def test_meet_in_any_order(strangers, order, are_slots_first):
     """Each node keeps its id and its slots, whoever met whom."""
     cluster = strangers(4)
     ids = [node.ask("CLUSTER MYID").decode() for node in cluster.nodes]
@@ -101,7 +100,7 @@ def test_what_was_answered_by_ok_is_seen_at_once(six):
     six.wait_until_well()
 
 
-def test_two_larger_groups_stay_what_they_are(strangers):  # noqa: F811
+def test_two_larger_groups_stay_what_they_are(strangers):
     cluster = strangers(4)
     add_slots(cluster)
     for one, other in [(1, 0), (3, 2)]:
@@ -112,7 +111,7 @@ def test_two_larger_groups_stay_what_they_are(strangers):  # noqa: F811
     assert is_joined(cluster, {0, 1}) and is_joined(cluster, {2, 3})
 
 
-def test_a_slot_that_both_have_keeps_them_apart(strangers):  # noqa: F811
+def test_a_slot_that_both_have_keeps_them_apart(strangers):
     one, other = strangers(2).nodes
     for node, slots in [(one, "1 2 3"), (other, "3 4 5")]:
         said(node, f"CLUSTER ADDSLOTS {slots}")
@@ -129,7 +128,7 @@ def test_a_slot_that_both_have_keeps_them_apart(strangers):  # noqa: F811
     wait_until_joined(Cluster([one, other], 2), 0, 1)
 
 
-def test_slots_come_and_go(strangers):  # noqa: F811
+def test_slots_come_and_go(strangers):
     one, other = strangers(2).nodes
     said(one, "CLUSTER ADDSLOTS 0 1 2 3 4")
     said(one, "CLUSTER ADDSLOTSRANGE 100 199 300 300")
@@ -188,7 +187,7 @@ def alone(tmp_path_factory):
         node.kill()
 
 
-def test_epochs_and_reports(strangers):  # noqa: F811
+def test_epochs_and_reports(strangers):
     one, other = strangers(2).nodes
     said(one, "CLUSTER SET-CONFIG-EPOCH 7")
     assert is_error(one.ask("CLUSTER SET-CONFIG-EPOCH 9"), "ERR Node config epoch is already non-zero")

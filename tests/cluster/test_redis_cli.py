@@ -8,7 +8,7 @@ import pytest
 
 from cluster import tools
 from cluster.calls import FAR, WINDOW, keys_of, slot_of
-from cluster.nodes import SLOTS, Cluster, Node, free_ports, shape, wait_until
+from cluster.nodes import SLOTS, wait_until
 
 COVERED = "[OK] All 16384 slots covered."
 CREATE_SECONDS = 5.0
@@ -18,26 +18,6 @@ PATIENCE_SECONDS = 30.0
 @pytest.fixture(params=tools.programs(), ids=lambda program: Path(program).name)
 def program(request) -> str:
     return request.param
-
-
-@pytest.fixture
-def strangers(tmp_path):
-    """Starts nodes that know nobody: `strangers(count, flags_of)`."""
-    clusters = []
-
-    def starter(count: int, flags_of=lambda _place: ()) -> Cluster:
-        ports = enumerate(free_ports(count))
-        nodes = [Node(tmp_path / str(place), port, *flags_of(place)) for place, port in ports]
-        clusters.append(Cluster(nodes, shape(count, None)))
-        return clusters[-1].start()
-
-    yield starter
-    try:
-        for cluster in clusters:
-            assert cluster.stop() == [0] * len(cluster.nodes), [node.log()[-2000:] for node in cluster.nodes]
-    finally:
-        for cluster in clusters:
-            cluster.kill()
 
 
 def test_create(program, strangers):
