@@ -75,8 +75,8 @@ pub fn wait(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mu
     core.effects.push(Effect::AwaitReplicas { count: u64::try_from(count).unwrap_or(0), timeout });
 }
 
-/// RL.FLOW version core port [run-id telling number] [AS node run]: what a replica says to be told what a core holds, up
-/// to where it was told before, and which node of the cluster it is.
+/// RL.FLOW version core port [run-id telling number] [AS node run]: what a replica says to be told what a core holds,
+/// up to where it was told before, and which node of the cluster it is.
 pub fn flow(core: &mut Core, _session: &mut Session, call: &Call<'_>, reply: &mut Reply<'_>) {
     let number = |position| std::str::from_utf8(call.argument(position)).ok().and_then(|text| text.parse::<u16>().ok());
     let (Some(version), Some(of), Some(port)) = (number(1), number(2), number(3)) else {

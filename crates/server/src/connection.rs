@@ -11,18 +11,18 @@
 //! A connection coordinates; cores decide. It holds no borrow of the engine across an await.
 
 mod awaited;
+mod flow;
 mod modes;
 mod reading;
 mod writing;
 
 use self::awaited::Awaited;
+use self::flow::Flow;
 use self::reading::Input;
 use crate::audit;
 use crate::batch::{BATCH_COMMANDS_MAX, Batch, Item, Stop};
 use crate::clock::boot_micros;
-use crate::flows::Follower;
 use crate::gate::Tells;
-use crate::hub::{Fresh, FreshFlow};
 use crate::monitor::Monitor;
 use crate::outbox::{Marks, Outbox};
 use crate::spread;
@@ -31,7 +31,6 @@ use crate::turn;
 use crate::wire::Wire;
 use crate::worker::{Room, Worker};
 use std::cell::{Cell, RefCell};
-use std::net::TcpStream;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -43,7 +42,7 @@ use tollgate_engine::client_state::{ClientState, Replies};
 use tollgate_engine::command::Flags;
 use tollgate_engine::core::Core;
 use tollgate_engine::dispatch::{Ready, Way};
-use tollgate_engine::effect::{Effect, ToldBefore};
+use tollgate_engine::effect::Effect;
 use tollgate_engine::parcel::{NewJob, Parcel, Task};
 use tollgate_engine::plain::{Order, Plain, PlainCall, Row};
 use tollgate_engine::registry::Entry;
@@ -51,9 +50,7 @@ use tollgate_engine::session::{Client, Session};
 use tollgate_engine::shared::Standing;
 use tollgate_engine::transaction::Transactions;
 use tollgate_limits::Micros;
-use tollgate_replication::flow::Has;
 use tollgate_resp::{Args, Parser, Protocol, ProtocolError, Reply, RequestLimits};
-use tollgate_topology::{NodeId, RunId};
 
 /// A client that must authenticate has this long.
 const AUTHENTICATION_TIME: Duration = Duration::from_secs(10);
@@ -104,20 +101,9 @@ pub struct Connection<S> {
     flow: Option<Flow>,
     /// What keeps the process from running every command, as of the present batch.
     standing: Standing,
+    /// Since when what was read last waits for a lease, in boot time.
+    fenced_since: Option<u64>,
     ending: Option<Ending>,
-}
-
-/// What a replica asks to be told.
-#[derive(Clone, Copy, Debug)]
-struct Flow {
-    /// The core that tells.
-    core: usize,
-    /// The port at which the replica serves.
-    port: u16,
-    /// What it was told before.
-    told: Option<ToldBefore>,
-    /// Which node of a cluster it is.
-    node: Option<(NodeId, RunId)>,
 }
 
 /// How a connection ends once its replies are written.
@@ -174,6 +160,7 @@ impl<S: Stream> Connection<S> {
             awaited: None,
             flow: None,
             standing: Standing::default(),
+            fenced_since: None,
             ending: None,
         }
     }
@@ -242,22 +229,6 @@ impl<S: Stream> Connection<S> {
         .await;
     }
 
-    /// Hands the socket to the core whose flow was asked for.
-    fn become_flow(&self, flow: Flow) {
-        let Flow { core, port, told, node } = flow;
-        let host = self.session.client.address.rsplit_once(':').map_or("", |(host, _)| host);
-        let follower = Follower { host: host.trim_matches(['[', ']']).to_owned(), port, node };
-        let has = told.map(|ToldBefore { run_id, telling, number }| Has { run_id, telling, number });
-        let stream = self.wire.stream().borrow().duplicate().map(TcpStream::from);
-        let handed = stream.map(|stream| {
-            let fresh = Fresh::Flow(Box::new(FreshFlow { stream, follower, has }));
-            self.worker.hub.hand_over(core, fresh)
-        });
-        if !matches!(handed, Ok(Ok(()))) {
-            tracing::warn!(core, "a replica cannot be told what this core holds; it will come again");
-        }
-    }
-
     /// Runs everything that is whole in the buffer. Answers whether that was much, and where what is left begins.
     async fn process(&mut self, buffer: &[u8], batch: &mut Batch) -> (bool, usize) {
         let (mut start, mut commands) = (0, 0);
@@ -265,10 +236,7 @@ impl<S: Stream> Connection<S> {
         let (now, standing) = self.worker.read_clock();
         let mut now = Some(now);
         self.standing = standing;
-        if standing.has(Standing::FENCED) {
-            Box::pin(self.wait_out_fence()).await;
-            now = None;
-        }
+        self.fenced_since = None;
         let stop = loop {
             let (commands_max, makes_rows) = (self.commands_max(), self.makes_rows());
             let dispatcher = &self.worker.dispatcher;
@@ -277,7 +245,7 @@ impl<S: Stream> Connection<S> {
             let client = &self.session.client;
             client.commands.set(client.commands.get() + u64::try_from(batch.commands).unwrap_or(0));
             if commands_max == 1 {
-                Box::pin(self.wait_out_pause(buffer, batch)).await;
+                Box::pin(self.wait_out(buffer, batch)).await;
                 now = None;
             }
             if self.session.replies != Replies::On {
@@ -336,7 +304,8 @@ impl<S: Stream> Connection<S> {
         self.ending = Some(Ending::Linger);
     }
 
-    /// Runs a batch as far as that goes without waiting, at the time `now` if that was just read. `None` if that is all of it, else where to go on from.
+    /// Runs a batch as far as that goes without waiting, at the time `now` if that was just read. `None` if that is
+    /// all of it, else where to go on from.
     #[inline]
     fn run_batch(&mut self, buffer: &[u8], batch: &Batch, now: Option<Micros>) -> Option<usize> {
         if self.worker.hub.monitors.are_there() {

@@ -1,9 +1,9 @@
 //! The one place that replies leave through.
 //!
 //! A reply tells a caller that units are his. Whether it may be told can depend on more than the command: on how much
-//! the replicas have yet to acknowledge (tollgate_replication::bound says when), and in a cluster on the lease that this
-//! node serves under (`tenure`). Both are looked at when replies are released, not when the command ran, so all that
-//! clients and other cores are answered passes here. Where nothing is bounded that costs one look at a flag.
+//! the replicas have yet to acknowledge (tollgate_replication::bound says when), and in a cluster on the lease that
+//! this node serves under (`tenure`). Both are looked at when replies are released, not when the command ran, so all
+//! that clients and other cores are answered passes here. Where nothing is bounded that costs one look at a flag.
 
 use crate::clock::boot_micros;
 use crate::turn::Due;

@@ -1,12 +1,12 @@
 //! This process as a node of a cluster: what the map says becomes what it does, and what it does becomes known.
 //!
-//! The problem: who serves what is decided elsewhere (tollgate_cluster), while cores serve at every moment. The idea: two
-//! tasks of one core carry it over. One takes each new map in: the node follows whom it says, or leads. The other tells
-//! the group which replicas this primary waits for, so that none other takes over. How long the lease lasts the
+//! The problem: who serves what is decided elsewhere (tollgate_cluster), while cores serve at every moment. The idea:
+//! two tasks of one core carry it over. One takes each new map in: the node follows whom it says, or leads. The other
+//! tells the group which replicas this primary waits for, so that none other takes over. How long the lease lasts the
 //! cluster's own thread says straight to the cores (`tenure`).
 //!
-//! **Invariant:** whom the group may have take over every core waits for: it is kept, and knows what had left until then,
-//! before the group hears of it, and is let go only after the group has.
+//! **Invariant:** whom the group may have take over every core waits for: it is kept, and knows what had left until
+//! then, before the group hears of it, and is let go only after the group has.
 
 use crate::clock::{AHEAD_MICROS_MAX, boot_micros, wall_micros};
 use crate::following::{By, Led, Primary};

@@ -89,8 +89,8 @@ fn assemble(level: LogLevel, style: LineStyle, sink: Box<dyn Write + Send>) -> s
     Ok((dispatch, thread))
 }
 
-/// Events of this weight. The library that a cluster agrees by says much that means nothing to an operator: what matters
-/// of it the cluster says in its own words.
+/// Events of this weight. The library that a cluster agrees by says much that means nothing to an operator: what
+/// matters of it the cluster says in its own words.
 fn targets(level: LogLevel) -> Targets {
     let of_library = match level {
         LogLevel::Debug | LogLevel::Trace => level_filter(level),

@@ -1,8 +1,8 @@
 //! Whether this process may serve now what is its own.
 //!
 //! In a cluster a node serves under a lease (tollgate_topology::lease says why and for how long). The cluster's thread
-//! says here when the lease ends, the cores compare it with a fresh reading of the clock: before a batch runs, and again
-//! when its answers leave. Outside a cluster the lease never ends, and no clock is read.
+//! says here when the lease ends, the cores compare it with a fresh reading of the clock: before a batch runs, and
+//! again when its answers leave. Outside a cluster the lease never ends, and no clock is read.
 
 use crate::clock::boot_micros;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -91,7 +91,7 @@ impl<S: Stream> Wire<S> {
     }
 
     /// Writes the replies, if they may leave; else that is done once they may.
-    #[inline]
+    #[inline(always)]
     pub fn write(self: &Rc<Self>, worker: &Rc<Worker>) {
         if worker.gate.lets_out(worker, self.tells.get(), || self.keep_back()) {
             self.write_out(worker);

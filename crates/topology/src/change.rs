@@ -1,12 +1,12 @@
 //! What may change a slot map, and what comes of it.
 //!
 //! The problem: what a tool asked for, what a leader decided and what a node says of itself arrive late, twice, or when
-//! something else has happened meanwhile. The idea: each is one value, which says under which circumstances it was meant,
-//! and one function that makes the next map of it or names what is in its way. It reads nothing but the map and the
-//! change, so that all nodes come to the same map.
+//! something else has happened meanwhile. The idea: each is one value, which says under which circumstances it was
+//! meant, and one function that makes the next map of it or names what is in its way. It reads nothing but the map and
+//! the change, so that all nodes come to the same map.
 //!
-//! **Invariants:** a refused change changes nothing. A change that finds everything as it would have it is no error, and
-//! the epoch stays.
+//! **Invariants:** a refused change changes nothing. A change that finds everything as it would have it is no error,
+//! and the epoch stays.
 
 use crate::id::{NodeId, RunId};
 use crate::map::{Info, Leading, Lease, Node, Role, SlotMap};

@@ -6,8 +6,8 @@
 //! know what those before it have granted, so it waits as long from the first change that it commits: what they granted
 //! they had a majority confirm before, and that majority has followed the new leader since.
 //!
-//! Nothing here waits or sends. Who leads calls [`Leader::grant`] for an ask only after a round of a majority that began
-//! after the ask came, and says what became of each change that [`Leader::look`] or [`Leader::permit`] gave it.
+//! Nothing here waits or sends. Who leads calls [`Leader::grant`] for an ask only after a round of a majority that
+//! began after the ask came, and says what became of each change that [`Leader::look`] or [`Leader::permit`] gave it.
 //!
 //! **Invariant:** while a change that takes slots from a node may yet be committed, that node is granted nothing.
 
@@ -227,8 +227,8 @@ impl Leader {
         }
     }
 
-    /// A primary hands its slots over: it serves no more, and what it was or is granted for asks up to `number` is worth
-    /// nothing to it. Gives the change to propose, which is then to be [`Leader::settled`].
+    /// A primary hands its slots over: it serves no more, and what it was or is granted for asks up to `number` is
+    /// worth nothing to it. Gives the change to propose, which is then to be [`Leader::settled`].
     ///
     /// # Errors
     /// [`NotYet`]: the primary was granted a lease since, or the replica cannot take over.

@@ -1,8 +1,9 @@
 //! What a node asks its leader, what it is granted, and for how long it may serve.
 //!
 //! The problem: a primary that was paused or cut off cannot know that another has taken over. The idea: it serves only
-//! under a lease. The lease begins when the node *sent* what asked for it, by its own clock that counts suspend, so that
-//! whatever the way took makes it shorter at the node and never longer; it belongs to one process's time as a primary.
+//! under a lease. The lease begins when the node *sent* what asked for it, by its own clock that counts suspend, so
+//! that whatever the way took makes it shorter at the node and never longer; it belongs to one process's time as a
+//! primary.
 //!
 //! ```text
 //! node    ask n, at t ──────────>           <────── grant n: serve until t + lease

@@ -14,8 +14,8 @@
 //! leader.rs   the leader: who may, and who takes over
 //! ```
 //!
-//! **Invariants:** no clock is read here, nothing is sent. A node that holds a lease is the only one that can be granted
-//! one for its slots until that has ended by any clock that runs as true as [`leader::DRIFT_ONE_IN`] says.
+//! **Invariants:** no clock is read here, nothing is sent. A node that holds a lease is the only one that can be
+//! granted one for its slots until that has ended by any clock that runs as true as [`leader::DRIFT_ONE_IN`] says.
 
 pub mod change;
 pub mod id;

@@ -65,27 +65,24 @@ impl Checker<'_> {
         let memory_max_bytes = self.parsed(&setting::MAX_MEMORY, value::size_bytes);
         let eviction = self.parsed(&setting::MAX_MEMORY_POLICY, eviction);
         let log_limit_max = self.parsed(&setting::LOG_LIMIT_MAX, log_limit);
-        let slower_than = self.parsed(&setting::SLOWLOG_LOG_SLOWER_THAN, tunable(Tunable::SlowlogLogSlowerThan));
-        let slowlog_max_len = self.parsed(&setting::SLOWLOG_MAX_LEN, tunable(Tunable::SlowlogMaxLen));
-        let latency = self.parsed(&setting::LATENCY_MONITOR_THRESHOLD, tunable(Tunable::LatencyMonitorThreshold));
+        let slow = self.decide_slow();
         let top_keys = self.parsed(&setting::TOP_KEYS, value::yes_or_no);
         let dir = self.parsed(&setting::DIR, |text| Some((!text.is_empty()).then(|| PathBuf::from(text))));
         let save_interval = self.parsed(&setting::SAVE_INTERVAL, seconds_up_to(31_536_000));
         let following = self.decide_following();
         let bound = self.decide_bound();
         let cluster = self.decide_cluster(bind.as_deref().unwrap_or_default());
-        let node_timeout = self.parsed(&setting::CLUSTER_NODE_TIMEOUT, tunable(Tunable::ClusterNodeTimeout));
         let cores = self.parsed(&setting::CORES, |text| {
             if text.is_empty() { Some(cpus.len().clamp(1, CORES_MAX)) } else { count_between(1, CORES_MAX)(text) }
         });
-        let admin_port = self.parsed(&setting::ADMIN_PORT, |text| u16::try_from(value::number(text)?).ok());
-        let admin_bind = self.parsed(&setting::ADMIN_BIND, value::address);
+        let admin = self.decide_admin();
         let test_clock = self.parsed(&setting::TEST_CLOCK, value::yes_or_no);
         let log_level = self.parsed(&setting::LOG_LEVEL, log_level);
         let log_format = self.parsed(&setting::LOG_FORMAT, log_format);
-        let admin_address = SocketAddr::new(admin_bind?, admin_port?);
+        let (slowlog_log_slower_than, slowlog_max_len, latency_monitor_threshold) = slow?;
         let (primary, primary_user, primary_password) = following?;
         let (overshoot_max, replica_timeout, replicas_required, denies_without_replicas) = bound?;
+        let (cluster, cluster_node_timeout_ms) = cluster?;
         Some(Config {
             bind: bind?,
             port: port?,
@@ -102,9 +99,9 @@ impl Checker<'_> {
             replica_timeout,
             replicas_required,
             denies_without_replicas,
-            cluster: cluster?,
-            cluster_node_timeout_ms: node_timeout?,
-            admin: (admin_address.port() != 0).then_some(admin_address),
+            cluster,
+            cluster_node_timeout_ms,
+            admin: admin?,
             test_clock: test_clock?,
             password: password?,
             protected_mode: protected_mode?,
@@ -115,14 +112,30 @@ impl Checker<'_> {
             keepalive: keepalive?,
             bulk_bytes_max: bulk_bytes_max?,
             log_limit_max: log_limit_max?,
-            slowlog_log_slower_than: slower_than?,
-            slowlog_max_len: slowlog_max_len?,
-            latency_monitor_threshold: latency?,
+            slowlog_log_slower_than,
+            slowlog_max_len,
+            latency_monitor_threshold,
             top_keys: top_keys?,
             log_level: log_level?,
             log_format: log_format?,
             file: None,
         })
+    }
+
+    /// Where the admin port is; none if it is off.
+    fn decide_admin(&mut self) -> Option<Option<SocketAddr>> {
+        let port = self.parsed(&setting::ADMIN_PORT, |text| u16::try_from(value::number(text)?).ok());
+        let bind = self.parsed(&setting::ADMIN_BIND, value::address);
+        let address = SocketAddr::new(bind?, port?);
+        Some((address.port() != 0).then_some(address))
+    }
+
+    /// From when on a command is slow, how many of those are kept, and from when on it is a latency sample.
+    fn decide_slow(&mut self) -> Option<(i64, i64, i64)> {
+        let slower_than = self.parsed(&setting::SLOWLOG_LOG_SLOWER_THAN, tunable(Tunable::SlowlogLogSlowerThan));
+        let length = self.parsed(&setting::SLOWLOG_MAX_LEN, tunable(Tunable::SlowlogMaxLen));
+        let latency = self.parsed(&setting::LATENCY_MONITOR_THRESHOLD, tunable(Tunable::LatencyMonitorThreshold));
+        Some((slower_than?, length?, latency?))
     }
 
     /// The primary, and as whom to log in to it with what.
@@ -134,8 +147,9 @@ impl Checker<'_> {
         Some((primary?.map(|(host, port)| Primary { host, port }), user?, password?))
     }
 
-    /// How it is a node of a cluster.
-    fn decide_cluster(&mut self, bind: &[IpAddr]) -> Option<Option<ClusterConfig>> {
+    /// How it is a node of a cluster, and the lease there in milliseconds.
+    fn decide_cluster(&mut self, bind: &[IpAddr]) -> Option<(Option<ClusterConfig>, i64)> {
+        let node_timeout = self.parsed(&setting::CLUSTER_NODE_TIMEOUT, tunable(Tunable::ClusterNodeTimeout));
         let is_enabled = self.parsed(&setting::CLUSTER_ENABLED, value::yes_or_no);
         let port = |text: &str| u16::try_from(value::number(text)?).ok();
         let own_port = self.parsed(&setting::CLUSTER_PORT, port);
@@ -152,7 +166,7 @@ impl Checker<'_> {
             announced_cluster_port: announced_cluster_port?,
             secret: secret?,
         };
-        Some(is_enabled?.then_some(cluster))
+        Some((is_enabled?.then_some(cluster), node_timeout?))
     }
 
     /// What a failover may forget, how long a replica is waited for, how many there must be, and whether calls are

@@ -14,7 +14,7 @@ use std::pin::pin;
 use std::task::Poll;
 use tollgate_engine::client_state::{Killed, Replies};
 use tollgate_engine::command::{Flags, Handler};
-use tollgate_engine::dispatch::Ready;
+use tollgate_engine::dispatch::{FENCED, Ready};
 use tollgate_engine::session::Client;
 use tollgate_engine::shared::Standing;
 use tollgate_engine::transaction::{Control, Transaction};
@@ -81,11 +81,13 @@ impl<S: Stream> Connection<S> {
     }
 
     /// How many commands the next batch may have. One, where each may change what becomes of the next: before AUTH,
-    /// while commands are held, and where the reply of just one is skipped.
+    /// while commands are held or wait for a lease, and where the reply of just one is skipped.
     #[inline]
     pub(super) fn commands_max(&self) -> usize {
-        let one_by_one =
-            !self.session.authenticated || self.session.replies == Replies::SkipNext || self.worker.hub.pause.is_on();
+        let one_by_one = !self.session.authenticated
+            || self.standing.has(Standing::FENCED)
+            || self.session.replies == Replies::SkipNext
+            || self.worker.hub.pause.is_on();
         if one_by_one { 1 } else { BATCH_COMMANDS_MAX }
     }
 
@@ -102,22 +104,36 @@ impl<S: Stream> Connection<S> {
             && !self.worker.core.borrow().timing.times_fast()
     }
 
-    /// Waits for a lease, for a short time: who is to serve has none now, or is another from now on, and the cluster will
-    /// say which. What is here when it has waited is answered as things stand then.
+    /// Waits while something holds the command of a batch of one.
     #[cold]
-    pub(super) async fn wait_out_fence(&mut self) {
-        let until = boot_micros().saturating_add(FENCED_MICROS_MAX);
-        while self.standing.has(Standing::FENCED) && boot_micros() < until && !self.worker.is_stopping() {
-            tokio::time::sleep(FENCED_PAUSE).await;
-            self.standing = self.worker.standing();
+    pub(super) async fn wait_out(&mut self, buffer: &[u8], batch: &Batch) {
+        if self.standing.has(Standing::FENCED) {
+            self.wait_out_fence(buffer, batch).await;
         }
+        self.wait_out_pause(buffer, batch).await;
+    }
+
+    /// Waits for a lease, for a short time: who is to serve has none now, or is another from now on, and the cluster
+    /// will say which. What has waited is answered as things stand then. All that was read at once waits once.
+    async fn wait_out_fence(&mut self, buffer: &[u8], batch: &Batch) {
+        let Some((item, ready)) = batch.items.first().and_then(|item| Some((item, item.ready()?))) else { return };
+        let until = self.fenced_since.get_or_insert_with(boot_micros).saturating_add(FENCED_MICROS_MAX);
+        while boot_micros() < until && !self.worker.is_stopping() && !self.is_killed() {
+            self.standing = self.worker.standing();
+            let args = || batch.args(buffer, item);
+            let may_run = self.worker.core.borrow_mut().may_run(&ready, &self.session, self.standing, args);
+            if may_run.as_ref().err().is_none_or(|text| text != FENCED) {
+                return;
+            }
+            tokio::time::sleep(FENCED_PAUSE).await;
+        }
+        self.standing = self.worker.standing();
     }
 
     /// Waits while CLIENT PAUSE holds the command of a batch of one. A kill, the end of the server and the client's
     /// leaving end the connection instead.
-    #[cold]
     #[expect(clippy::await_holding_refcell_ref, reason = "a connection that holds a command neither reads nor writes")]
-    pub(super) async fn wait_out_pause(&mut self, buffer: &[u8], batch: &Batch) {
+    async fn wait_out_pause(&mut self, buffer: &[u8], batch: &Batch) {
         let Some((item, ready)) = batch.items.first().and_then(|item| Some((item, item.ready()?))) else { return };
         let (entry, flags) = (ready.entry, ready.entry.command.flags);
         // Who must first say who he is, to end the pause, is let do so; who watches is not held, as in Redis.
