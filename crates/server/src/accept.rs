@@ -147,13 +147,8 @@ fn serve<S: Stream>(worker: &Rc<Worker>, stream: S, peer: Peer) {
         core.counters.connections_accepted.add(1);
         core.counters.connections.set(core.counters.connections.get() + 1);
     }
-    let worker = worker.clone();
-    tokio::task::spawn_local(async move {
-        Connection::new(worker.clone(), stream, peer).run().await;
-        worker.hub.remove_load(worker.index);
-        let core = worker.core.borrow();
-        core.counters.connections.set(core.counters.connections.get().saturating_sub(1));
-    });
+    // Its future is the task itself: one that only waits for it would be polled each time too.
+    tokio::task::spawn_local(Connection::new(worker.clone(), stream, peer).run());
 }
 
 fn refuse<S: Stream>(worker: &Rc<Worker>, mut stream: S, text: &'static [u8]) {

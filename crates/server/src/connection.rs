@@ -200,7 +200,9 @@ impl<S: Stream> Connection<S> {
                 tokio::task::yield_now().await;
             }
         }
+        let worker = self.worker.clone();
         self.end().await;
+        worker.connection_ended();
     }
 
     async fn end(mut self) {

@@ -70,7 +70,7 @@ impl Gate {
     }
 
     /// Asked once for each batch of answers, right before it leaves. If it may not, it is kept until it may.
-    #[inline]
+    #[inline(always)]
     pub fn lets_out(&self, worker: &Rc<Worker>, tells: Tells, answer: impl FnOnce() -> Held) -> bool {
         if self.is_leased && tells == Tells::Changes && !worker.hub.tenure.holds() {
             self.fence(worker, answer());
@@ -87,6 +87,7 @@ impl Gate {
 
     /// Keeps an answer until there is a lease, or it has waited long enough.
     #[cold]
+    #[inline(never)]
     fn fence(&self, worker: &Rc<Worker>, held: Held) {
         let mut fenced = self.fenced.borrow_mut();
         if fenced.is_empty() {

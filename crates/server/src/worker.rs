@@ -361,6 +361,13 @@ impl Worker {
         true
     }
 
+    /// A connection that was placed here has ended.
+    pub fn connection_ended(&self) {
+        self.hub.remove_load(self.index);
+        let core = self.core.borrow();
+        core.counters.connections.set(core.counters.connections.get().saturating_sub(1));
+    }
+
     /// Serves a connection that was placed here.
     pub fn welcome(self: &Rc<Worker>, fresh: Fresh) {
         crate::accept::spawn(self.clone(), fresh);
