@@ -36,6 +36,10 @@ pub const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
 pub struct Health {
     /// Whether this node hears who leads the cluster.
     pub has_leader: bool,
+    /// Who leads the group that decides the map, as far as this node knows.
+    pub leader: Option<NodeId>,
+    /// How many nodes vote there.
+    pub voters: usize,
     /// Nodes that the leader does not hear.
     pub silent: Vec<NodeId>,
 }

@@ -235,6 +235,13 @@ fn cluster(text: &mut String, core: &Core, _call: &Call<'_>) {
     if let Some(left) = core.settings.process.lease_left_micros() {
         line(text, "cluster_lease_ms_left", left / 1_000);
     }
+    if let Some(view) = &core.view {
+        let leader = view.health.leader.map(|id| id.to_string()).unwrap_or_default();
+        line(text, "cluster_leader", leader);
+        line(text, "cluster_leader_is_heard", u8::from(view.health.has_leader));
+        line(text, "cluster_voters", view.health.voters);
+        line(text, "cluster_epoch", view.map.epoch);
+    }
 }
 
 fn keyspace(text: &mut String, core: &Core, _call: &Call<'_>) {

@@ -27,7 +27,7 @@ const REPLICA_ID: &str = "3333333333333333333333333333333333333333";
 const FRESH_ID: &str = "4444444444444444444444444444444444444444";
 
 fn silent(nodes: &[NodeId]) -> Health {
-    Health { has_leader: true, silent: nodes.to_vec() }
+    Health { has_leader: true, silent: nodes.to_vec(), ..Health::default() }
 }
 
 fn seen_by(id: NodeId, map: SlotMap, health: Health) -> Node {

@@ -258,7 +258,8 @@ fn publish(hub: &Arc<Hub>, map: &Arc<SlotMap>) {
     let Some((id, _)) = group.node() else { return };
     hub.tenure.set_owns_slots(map.owns_any(id));
     let health = group.cluster().map(|cluster| cluster.health().borrow().clone()).unwrap_or_default();
-    let health = Health { has_leader: health.has_leader, silent: health.silent };
+    let tollgate_cluster::Health { has_leader, leader, silent, voters, .. } = health;
+    let health = Health { has_leader, leader, voters: voters.len(), silent };
     hub.settings.shared.set_view(Arc::new(View::new(id, map.clone(), health)));
 }
 

@@ -55,7 +55,7 @@ pub fn map() -> SlotMap {
 
 /// All hear one another.
 pub fn healthy() -> Health {
-    Health { has_leader: true, silent: Vec::new() }
+    Health { has_leader: true, ..Health::default() }
 }
 
 /// A node of the cluster, with so many cores.
