@@ -19,7 +19,7 @@ use fred::types::RespVersion;
 use redis::ProtocolVersion;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const KEYS: usize = 1_000;
@@ -123,12 +123,16 @@ async fn load<F: Future<Output = Result<Five, String>>>(
     }
 }
 
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 /// Runs a client's load on a thread of its own, and both events meanwhile. `clients` connects and gives what calls.
 fn story<C, F>(name: &str, clients: impl FnOnce(Vec<u16>) -> C + Send + 'static)
 where
     C: Future<Output: Fn(String, i64) -> F + Clone + 'static>,
     F: Future<Output = Result<Five, String>> + 'static,
 {
+    // Six nodes and a client are enough for a machine at a time.
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut cluster = Cluster::start(name, OVERSHOOT);
     let key = |place: usize| (format!("{name}:{place}"), if place % 2 == 1 { SMALL } else { FAR });
     let keys: Arc<Vec<_>> = Arc::new((0..KEYS).map(key).collect());

@@ -142,6 +142,20 @@ impl Node {
         }
     }
 
+    /// This node, which is about to end, hands its slots over, if it has any and a replica that is in step. Answers
+    /// whether that was done.
+    pub async fn steps_down(self: Arc<Self>) -> bool {
+        let map = self.applied();
+        let leading = map.leading(self.id).filter(|leading| leading.run == self.info.run && map.owns_any(self.id));
+        let Some(leading) = leading else { return false };
+        for to in leading.in_step.keys() {
+            if self.hands_over(*to, leading.since).await.is_ok() {
+                return true;
+            }
+        }
+        false
+    }
+
     /// This node, a primary, hands over to one of its replicas.
     pub async fn hands_over(self: &Arc<Self>, to: NodeId, since: u64) -> Result<(), Fault> {
         let map = self.applied();

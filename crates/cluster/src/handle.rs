@@ -228,6 +228,13 @@ impl Cluster {
         taking_over.await.map_err(|_| FailOverError::NoMajority)?
     }
 
+    /// Hands the slots of this node, which is about to end, to a replica in step, if there is one. Answers whether that
+    /// was done.
+    pub async fn step_down(&self) -> bool {
+        let node = Arc::clone(&self.shared.node);
+        self.shared.runtime.spawn(node.steps_down()).await.unwrap_or(false)
+    }
+
     /// Ends the thread in order, and waits until it has ended: the directory is free afterwards.
     pub fn stop(&self) {
         self.shared.ending.notify_one();

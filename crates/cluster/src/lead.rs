@@ -150,6 +150,15 @@ impl Node {
     }
 
     fn proposes(self: &Arc<Self>, change: Change, term: u64) {
+        match &change {
+            Change::Promote { from, to, .. } => {
+                tracing::warn!(primary = %from, replica = %to, "cluster: a primary is gone, its replica takes over");
+            }
+            Change::LeadAnew { id, .. } => {
+                tracing::warn!(%id, "cluster: a primary that restarted leads on, as no replica knows more");
+            }
+            _ => {}
+        }
         let node = Arc::clone(self);
         let Ok(place) = Arc::clone(&self.proposals).try_acquire_owned() else {
             return self.settles(&change, term);

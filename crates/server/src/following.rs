@@ -53,6 +53,7 @@ const NOT_PROMISED: &str = "it has not said lately that it waits for this replic
 const REFUSED: &str = "it is another process than the one that was followed, and may know less. Either go on from \
                        here: REPLICAOF NO ONE, and have that one follow this one; or give up what is here for what it \
                        holds: REPLICAOF again";
+const NOT_THE_LEADER: &str = "it does not lead as the cluster says, or not yet";
 /// No primary waits for so long.
 const PROMISE_MICROS_MAX: u64 = 60_000_000;
 /// Slots that are gone through before others have their turn.
@@ -441,7 +442,7 @@ async fn follow_once(hub: &Arc<Hub>, primary: &Primary, known: &Known) -> String
         return "it has more cores than any".to_owned();
     }
     if !known.followed().may_be(&hello) {
-        return REFUSED.to_owned();
+        return if hub.group.is_some() { NOT_THE_LEADER } else { REFUSED }.to_owned();
     }
     let mut links = vec![first];
     for core in 1..hello.cores {

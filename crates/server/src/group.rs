@@ -193,12 +193,15 @@ pub async fn follow_maps(worker: Rc<Worker>) {
     let hub = &worker.hub;
     let Some((group, cluster)) = hub.group.as_ref().and_then(|group| Some((group, group.cluster()?))) else { return };
     let (mut maps, mut health) = (cluster.map(), cluster.health());
-    let mut before = Arc::default();
+    let (mut before, mut health_before) = (Arc::default(), tollgate_cluster::Health::default());
     loop {
         let map = maps.borrow_and_update().clone();
-        health.mark_unchanged();
+        let health_now = health.borrow_and_update().clone();
+        log_health(&map, &health_before, &health_now);
+        health_before = health_now;
         if let Some(node) = group.node() {
             take_role(hub, node, &map);
+            log_role(node.0, &before, &map);
             let lost = lost_slots(node.0, &before, &map);
             if !lost.is_empty() {
                 hub.following.drop_slots(lost.into()).await;
@@ -212,6 +215,32 @@ pub async fn follow_maps(worker: Rc<Worker>) {
         if ended {
             return;
         }
+    }
+}
+
+/// Says what has become of this node.
+fn log_role(id: NodeId, before: &SlotMap, now: &SlotMap) {
+    let count = |map: &SlotMap| map.slots_of(id).map(|range| u64::from(range.count())).sum::<u64>();
+    if count(before) != count(now) {
+        tracing::info!(slots = count(now), before = count(before), epoch = now.epoch, "slots of this node");
+    }
+}
+
+/// Says who is not heard any more, and who is again.
+fn log_health(map: &SlotMap, before: &tollgate_cluster::Health, now: &tollgate_cluster::Health) {
+    match (before.has_leader, now.has_leader) {
+        (true, false) => tracing::warn!("no leader is heard: without a majority leases end, and nothing is served"),
+        (false, true) => tracing::info!(leader = ?now.leader, "a leader is heard"),
+        _ => {}
+    }
+    let at = |id: &NodeId| map.nodes.get(id).map(|node| node.info.endpoint.clone()).unwrap_or_default();
+    for id in now.silent.iter().filter(|id| !before.silent.contains(id)) {
+        let Endpoint { host, port, .. } = at(id);
+        tracing::warn!(%id, host, port, "a node is not heard");
+    }
+    for id in before.silent.iter().filter(|id| !now.silent.contains(id)) {
+        let Endpoint { host, port, .. } = at(id);
+        tracing::info!(%id, host, port, "a node is heard again");
     }
 }
 
@@ -363,7 +392,10 @@ impl Teller<'_> {
             return;
         }
         let ms = if is_set { wanted } else { map.lease.ms };
-        tunables.set(Tunable::ClusterNodeTimeout, i64::from(ms));
+        // What was set meanwhile is told next time.
+        if tunables.get(Tunable::ClusterNodeTimeout) == i64::from(wanted) {
+            tunables.set(Tunable::ClusterNodeTimeout, i64::from(ms));
+        }
         self.lease_ms = Some(ms);
     }
 }

@@ -175,8 +175,8 @@ impl Hub {
     pub fn hindrance(&self) -> Option<&'static str> {
         if self.tenure.standing().has(Standing::FENCED) {
             return Some(
-                "it holds no lease, so that it may not serve its slots: the cluster has no majority, or another \
-                         node is about to take over",
+                "it holds no lease, so that it may not serve its slots: no majority is heard, an earlier lease \
+                         has not ended, or another node is about to take over",
             );
         }
         match self.following.shown() {

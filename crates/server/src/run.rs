@@ -50,6 +50,8 @@ const SWEEP_STEP: usize = 400;
 const SWEEP_LEAST: usize = 1_000;
 /// Slot headers and the first pages take about this much of a core's memory bound.
 const MEMORY_PER_CORE_MIN: u64 = 4 * 1024 * 1024;
+/// A node of a cluster that is told to end hands its slots over within this time, if at all.
+const STEP_DOWN_TIME: Duration = Duration::from_secs(2);
 /// After the word to stop, running batches get this long.
 const STOP_TIME: Duration = Duration::from_secs(2);
 
@@ -378,7 +380,7 @@ struct Signals {
 
 impl Signals {
     fn watch() -> io::Result<Signals> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let context = runtime.enter();
         let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         drop(context);
@@ -393,7 +395,16 @@ impl Signals {
             tokio::select! {
                 _ = terminate.recv() => tracing::info!("stopping on SIGTERM"),
                 _ = interrupt.recv() => tracing::info!("stopping on SIGINT"),
-                _ = stopping.wait_for(|stop| *stop) => tracing::info!("stopping"),
+                _ = stopping.wait_for(|stop| *stop) => {
+                    tracing::info!("stopping");
+                    return;
+                }
+            }
+            // Its slots are served on at once, rather than when its lease has ended.
+            if let Some(cluster) = hub.group.as_ref().and_then(Group::cluster)
+                && tokio::time::timeout(STEP_DOWN_TIME, cluster.step_down()).await == Ok(true)
+            {
+                tracing::info!("its slots were handed over to a replica");
             }
         });
         hub.stop();

@@ -174,7 +174,7 @@ pub enum Refused {
 /// The shortest lease, in milliseconds: a node must be able to ask some times while it lasts.
 pub const LEASE_MS_MIN: u32 = 100;
 /// The longest, in milliseconds: nobody takes over sooner.
-pub const LEASE_MS_MAX: u32 = 600_000;
+pub const LEASE_MS_MAX: u32 = 60_000;
 
 impl SlotMap {
     /// Makes the next map.

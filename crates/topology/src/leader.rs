@@ -12,7 +12,7 @@
 //! **Invariant:** while a change that takes slots from a node may yet be committed, that node is granted nothing.
 
 use crate::change::{Change, is_same_epoch};
-use crate::id::NodeId;
+use crate::id::{NodeId, RunId};
 use crate::lease::{Ask, Follows, Grant};
 use crate::map::{Leading, SlotMap};
 use crate::planted::{Planted, is_planted};
@@ -58,6 +58,8 @@ struct Heard {
 #[derive(Clone, Copy, Debug)]
 struct Granted {
     at: u64,
+    /// The process that asked, whose asks are numbered.
+    run: RunId,
     number: u64,
 }
 
@@ -114,8 +116,9 @@ impl Leader {
         if !is_run || !is_asked || self.busy.contains(&ask.id) {
             return None;
         }
-        let last = self.granted.entry(ask.id).or_insert(Granted { at: now, number: 0 });
-        (last.at, last.number) = (now, last.number.max(ask.number));
+        let run = ask.info.run;
+        let before = self.granted.get(&ask.id).filter(|granted| granted.run == run).map_or(0, |granted| granted.number);
+        self.granted.insert(ask.id, Granted { at: now, run, number: before.max(ask.number) });
         Some(grant_of(map, ask, leading.since))
     }
 
@@ -211,8 +214,8 @@ impl Leader {
                 self.busy.insert(*by);
             }
             // Until now it has served under a lease of its own.
-            Change::Join { id, .. } => {
-                self.granted.entry(*id).or_insert(Granted { at: now, number: 0 }).at = now;
+            Change::Join { id, info, .. } => {
+                self.granted.insert(*id, Granted { at: now, run: info.run, number: 0 });
             }
             _ => {}
         }
@@ -243,7 +246,9 @@ impl Leader {
         if self.busy.contains(&from) {
             return Err(NotYet::Busy);
         }
-        if self.granted.get(&from).is_some_and(|granted| granted.number > number) {
+        // Another process of the node counts its own asks.
+        let leads = |granted: &&Granted| map.leading(from).is_some_and(|leading| leading.run == granted.run);
+        if self.granted.get(&from).filter(leads).is_some_and(|granted| granted.number > number) {
             return Err(NotYet::LeaseHeld);
         }
         let heard = self.heard.get(&to).filter(|_| !self.is_silent(map, to, now)).ok_or(NotYet::Silent)?;

@@ -175,3 +175,19 @@ fn who_does_not_know_that_slots_were_taken_from_it_is_granted_nothing() {
     let by_replica = Change::DelSlots { by: R, lapsed: Default::default(), slots: SlotSet::new([2]) };
     assert!(map.apply(&by_replica).is_err(), "its primary serves it");
 }
+
+#[test]
+fn a_process_that_restarted_counts_its_asks_anew() {
+    let mut map = pair();
+    let mut leader = Leader::new(0);
+    leader.grant(&map, &asks(&map, P, 1, 700), 10).unwrap();
+    // It restarts and leads on, as its replica was not in step, which it is later.
+    map.apply(&Change::InStep { of: P, since: 1, number: 2, replicas: BTreeMap::new() }).unwrap();
+    map.apply(&Change::Announce { id: P, info: info(7) }).unwrap();
+    map.apply(&Change::LeadAnew { id: P, since: 1, run: RunId([7; 20]), is_forced: false }).unwrap();
+    let since = map.leading(P).unwrap().since;
+    leader.hears(&asks(&map, R, 2, 1), 2_000_000);
+    leader.grant(&map, &asks(&map, P, 7, 5), 2_000_000).unwrap();
+    assert_eq!(leader.hand_over(&map, (P, since), 4, R, 2_000_010), Err(NotYet::LeaseHeld));
+    assert!(leader.hand_over(&map, (P, since), 5, R, 2_000_020).is_ok(), "the one before had asked more often");
+}

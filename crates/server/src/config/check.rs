@@ -265,6 +265,9 @@ fn cautions(config: &Config, settings: &RawSettings) -> Vec<String> {
         };
         cautions.push(format!("clients from other hosts can connect and there is no password: {consequence}"));
     }
+    if open_to_others && config.cluster.as_ref().is_some_and(|cluster| cluster.secret.is_none()) {
+        cautions.push("there is no cluster-secret: nodes on other hosts are not heard".to_owned());
+    }
     let by_flag = |raw: &super::raw::RawValue| raw.source == Source::Flag && !raw.text.is_empty();
     if settings.get(&setting::REQUIRE_PASS).is_some_and(by_flag) {
         cautions.push(
@@ -272,6 +275,16 @@ fn cautions(config: &Config, settings: &RawSettings) -> Vec<String> {
              prefer TOLLGATE_REQUIREPASS or the file"
                 .to_owned(),
         );
+    }
+    if settings.get(&setting::CLUSTER_SECRET).is_some_and(by_flag) {
+        cautions.push(
+            "the secret was given as a flag, which the list of processes shows: \
+             prefer TOLLGATE_CLUSTER_SECRET or the file"
+                .to_owned(),
+        );
+    }
+    if config.cluster.is_some() && config.dir.is_none() {
+        cautions.push("there is no dir: this node is another one for its cluster after each start".to_owned());
     }
     cautions
 }

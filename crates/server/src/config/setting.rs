@@ -361,7 +361,7 @@ pub(super) const CLUSTER_NODE_TIMEOUT: Setting = Setting {
     key: "cluster-node-timeout",
     value_name: "MS",
     default: "500",
-    allowed: "a whole number of milliseconds from 100 to 600000",
+    allowed: "a whole number of milliseconds from 100 to 60000",
     help: "The lease: a node that reaches no majority for so long serves no more, and is replaced",
 };
 
