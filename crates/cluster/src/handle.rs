@@ -53,6 +53,8 @@ pub trait Host: Send + Sync + 'static {
     fn follows(&self) -> Option<Follows>;
     /// Until when the node may serve, by [`Host::boot_micros`]; 0: it may not. Called whenever that changes.
     fn serve_until(&self, until: u64);
+    /// This node cannot keep what was agreed, so that it takes no part any more: the process is to end.
+    fn fails(&self);
     /// The process serves no more. True once `replica` has acknowledged all that was changed before; false if that
     /// cannot be.
     fn drains(&self, replica: NodeId) -> Pin<Box<dyn Future<Output = bool> + Send>>;

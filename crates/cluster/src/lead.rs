@@ -76,6 +76,14 @@ async fn round(raft: &Raft, id: NodeId) -> Option<u64> {
 }
 
 impl Node {
+    /// Whether this node leads by the word of a majority; what it knows of the map is then no older than this call.
+    pub async fn confirms_its_lead(&self) -> bool {
+        match self.running() {
+            Some(running) => round(&running.raft, self.id).await.is_some(),
+            None => false,
+        }
+    }
+
     /// Leads whenever this node was elected, until the task ends.
     pub async fn lead_on(self: Arc<Self>) {
         let mut ticks = tokio::time::interval(bounds::LOOK_EVERY);
@@ -86,6 +94,11 @@ impl Node {
             let (is_elected, term) = {
                 let metrics = running.raft.metrics();
                 let metrics = metrics.borrow();
+                if let Err(error) = &metrics.running_state {
+                    tracing::error!(%error, "cluster: what was agreed cannot be kept, this node takes no part any more");
+                    self.host.fails();
+                    return;
+                }
                 (metrics.current_leader == Some(self.id), metrics.current_term)
             };
             if !is_elected || locked(&self.intent).is_some() {

@@ -32,6 +32,8 @@ use tollgate_topology::lease::{Answer, Ask, Holder};
 use tollgate_topology::map::{Endpoint, Info};
 use tollgate_topology::{Applied, Change, NodeId, SlotMap};
 
+/// For another node's word about who is known.
+const KNOWN_TIME_MAX: Duration = Duration::from_secs(1);
 /// A node asks so many times while a lease lasts.
 const ASKS_PER_LEASE: u32 = 5;
 /// One of so many asks goes to any node, though this one has voted for a leader: the others may know better.
@@ -572,11 +574,30 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Says whether the group has a node. That it has not only its leader can say, after a round of a majority: what
+    /// this node knows of the map may be old, and who asks serves by itself if it was not taken in.
+    async fn answer_known(self: &Arc<Self>, id: NodeId) -> Reply {
+        let is_known = || self.applied().nodes.contains_key(&id);
+        if is_known() || self.confirms_its_lead().await {
+            return Reply::Known(is_known());
+        }
+        let (Some(leader), _) = self.leader_and_term() else { return Reply::NotLeader(None) };
+        if leader == self.id {
+            return Reply::NotLeader(None);
+        }
+        match self.peers.call(leader, Request::Known(id), KNOWN_TIME_MAX).await {
+            Ok(Reply::Known(is_known)) => Reply::Known(is_known),
+            _ => Reply::NotLeader(None),
+        }
+    }
+}
+
 impl Answers for Arc<Node> {
     async fn answer(&self, from: NodeId, group: &str, request: Request) -> Reply {
         match request {
             Request::Join(joiner) => self.answer_join(joiner).await,
-            Request::Known(id) => Reply::Known(self.applied().nodes.contains_key(&id)),
+            Request::Known(id) => self.answer_known(id).await,
             Request::JoinUs(at) => Reply::Done(self.answer_join_us(at).await),
             Request::WhoAreYou => {
                 let nodes = self.applied().nodes.len();

@@ -433,6 +433,8 @@ pub async fn wait(worker: &Worker, count: u64, timeout: u64) -> u64 {
 #[derive(Debug)]
 pub struct Replicas {
     known: Mutex<BTreeMap<Follower, Links>>,
+    /// Which of them may take over by the record of the cluster's group. `None`: there is no cluster.
+    recorded: Mutex<Option<BTreeSet<(NodeId, RunId)>>>,
     cores: Box<[Progress]>,
 }
 
@@ -488,7 +490,11 @@ fn count_cores<'a>(links: impl Iterator<Item = &'a OfCore>) -> usize {
 impl Replicas {
     /// Of a process with so many cores.
     pub fn new(cores: usize) -> Replicas {
-        Replicas { known: Mutex::default(), cores: (0..cores).map(|_| Progress::default()).collect() }
+        Replicas {
+            known: Mutex::default(),
+            recorded: Mutex::default(),
+            cores: (0..cores).map(|_| Progress::default()).collect(),
+        }
     }
 
     fn with<R>(&self, change: impl FnOnce(&mut BTreeMap<Follower, Links>) -> R) -> R {
@@ -582,10 +588,25 @@ impl Replicas {
         })
     }
 
-    /// Counts those that are in step with all cores; until `act` returns that stays so.
+    /// Says who may take over by the record of the group. Answers whether that is otherwise than before.
+    pub fn set_recorded(&self, recorded: BTreeSet<(NodeId, RunId)>) -> bool {
+        let mut place = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_other = place.as_ref() != Some(&recorded);
+        *place = Some(recorded);
+        is_other
+    }
+
+    /// Whether a replica may take over, as far as others say.
+    fn is_recorded(&self, follower: &Follower) -> bool {
+        let recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+        recorded.as_ref().is_none_or(|recorded| follower.node.is_some_and(|node| recorded.contains(&node)))
+    }
+
+    /// Counts those that are in step with all cores, and may take over; until `act` returns that stays so.
     pub fn count_in_step(&self, act: impl FnOnce(usize)) {
-        let is_in_step = |links: &&Links| links.is_in_step(self.cores.len());
-        self.with(|replicas| act(replicas.values().filter(is_in_step).count()));
+        let counts =
+            |(follower, links): &(&Follower, &Links)| links.is_in_step(self.cores.len()) && self.is_recorded(follower);
+        self.with(|replicas| act(replicas.iter().filter(counts).count()));
     }
 
     /// All of them; a replica is online once all cores of this process have told it what they hold.
@@ -594,7 +615,7 @@ impl Replicas {
             host: follower.host.clone(),
             port: follower.port,
             is_online: links.is_online(self.cores.len()),
-            is_in_step: links.is_in_step(self.cores.len()),
+            is_in_step: links.is_in_step(self.cores.len()) && self.is_recorded(follower),
         };
         self.with(|replicas| replicas.iter().map(seen).collect())
     }

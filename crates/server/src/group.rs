@@ -172,6 +172,11 @@ impl Host for Process {
         self.0.tenure.set_until(until);
     }
 
+    fn fails(&self) {
+        self.0.cluster_has_failed.store(true, Ordering::SeqCst);
+        self.0.stop();
+    }
+
     fn drains(&self, replica: NodeId) -> Pin<Box<dyn Future<Output = bool> + Send>> {
         let hub = self.0.clone();
         Box::pin(async move {
@@ -326,8 +331,10 @@ impl Teller<'_> {
         let Some(leading) = map.leading(id).filter(|leading| leading.run == run) else {
             self.words.clear();
             self.group.keep(BTreeSet::new());
+            self.record(BTreeSet::new());
             return;
         };
+        self.record(leading.in_step.iter().map(|(id, run)| (*id, *run)).collect());
         if self.since != leading.since {
             (self.since, self.number) = (leading.since, leading.in_step_number);
             self.words.clear();
@@ -361,6 +368,13 @@ impl Teller<'_> {
             }
             // It may have been heard all the same.
             Err(ProposeError::NoMajority | ProposeError::Other(_)) => {}
+        }
+    }
+
+    /// Only who is on record counts for what is required, and is shown as in step: who is not yet cannot take over.
+    fn record(&self, recorded: BTreeSet<(NodeId, RunId)>) {
+        if self.hub.replicas.set_recorded(recorded) {
+            self.hub.judge_replicas();
         }
     }
 

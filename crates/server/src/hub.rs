@@ -13,6 +13,7 @@ use crate::saving::Saving;
 use crate::tenure::Tenure;
 use crossbeam::queue::ArrayQueue;
 use crossbeam::utils::CachePadded;
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -96,6 +97,8 @@ pub struct Hub {
     /// Whether the last snapshot is wanted.
     pub saves_at_end: AtomicBool,
     not_loaded: Mutex<Option<NotLoaded>>,
+    /// Whether this node of a cluster cannot keep what was agreed, so that the process ends.
+    pub cluster_has_failed: AtomicBool,
     /// Cores whose connections have ended.
     quiet: AtomicUsize,
 }
@@ -113,6 +116,9 @@ impl Hub {
     ) -> Hub {
         let cores = counters.len();
         let group = config.cluster.as_ref().map(|_| Group::new(cores));
+        if group.is_some() {
+            replicas.set_recorded(BTreeSet::new());
+        }
         Hub {
             mesh: Mesh::new(cores, LANE_MESSAGES_MAX),
             clock,
@@ -135,6 +141,7 @@ impl Hub {
             ready: Arc::default(),
             saves_at_end: AtomicBool::new(true),
             not_loaded: Mutex::default(),
+            cluster_has_failed: AtomicBool::new(false),
             quiet: AtomicUsize::new(0),
         }
     }

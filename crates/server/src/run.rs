@@ -84,6 +84,9 @@ pub enum StartError {
     /// What is kept of the cluster cannot be used.
     #[error(transparent)]
     Cluster(tollgate_cluster::StartError),
+    /// What the cluster has agreed on cannot be kept any more.
+    #[error("what the cluster has agreed on cannot be kept; see the log")]
+    ClusterFailed,
     /// What was kept cannot be loaded.
     #[error(transparent)]
     NotLoaded(#[from] NotLoaded),
@@ -150,6 +153,7 @@ pub fn run(config: Config) -> Result<(), StartError> {
     drop(directory);
     match (failure, saved) {
         (Some(error), _) => Err(error.into()),
+        _ if hub.cluster_has_failed.load(Ordering::SeqCst) => Err(StartError::ClusterFailed),
         _ if failed > 0 => Err(StartError::CoreFailed),
         (None, saved) => saved.map_err(StartError::NotSaved),
     }

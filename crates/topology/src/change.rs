@@ -243,6 +243,7 @@ impl SlotMap {
         for node in self.nodes.values_mut() {
             if let Role::Primary(leading) = &mut node.role {
                 leading.in_step.remove(&id);
+                leading.heirs.remove(&id);
             }
         }
     }
@@ -328,6 +329,9 @@ impl SlotMap {
             Role::Primary(leading) if is_same_epoch(leading.since, since) && leading.in_step_number < number => {
                 leading.in_step_number = number;
                 leading.in_step = replicas;
+                if !leading.in_step.is_empty() {
+                    leading.heirs.clear();
+                }
                 Ok(true)
             }
             _ => Err(Refused::Stale),
@@ -336,7 +340,10 @@ impl SlotMap {
 
     fn promote(&mut self, from: NodeId, since: u64, to: NodeId, run: RunId, is_forced: bool) -> Result<bool, Refused> {
         let leading = self.leading(from).filter(|leading| is_same_epoch(leading.since, since)).ok_or(Refused::Stale)?;
-        let is_in_step = leading.in_step.get(&to) == Some(&run) || is_planted(Planted::PromotesOutOfStep);
+        let is_in_step = leading.may_take_over(to, run) || is_planted(Planted::PromotesOutOfStep);
+        let mut heirs = leading.in_step.clone();
+        heirs.remove(&to);
+        heirs.insert(from, leading.run);
         let follows = self.followed_by(to) == Some(from) && self.node(to)?.info.run == run;
         if !follows {
             return Err(Refused::Stale);
@@ -346,7 +353,7 @@ impl SlotMap {
         }
         let (since, config_epoch) = (self.next_epoch(), self.config_epoch_max().saturating_add(1));
         let node = self.node(to)?;
-        node.role = Role::Primary(Leading::new(since, run));
+        node.role = Role::Primary(Leading { heirs, ..Leading::new(since, run) });
         node.config_epoch = config_epoch;
         self.follow_instead(from, to);
         self.node(from)?.role = Role::Replica { of: to };

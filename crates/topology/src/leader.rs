@@ -181,7 +181,7 @@ impl Leader {
         let knows = |replica: &NodeId| {
             let heard = self.heard.get(replica).filter(|_| !self.is_silent(map, *replica, now))?;
             let Follows { progress, .. } = heard.ask.follows.filter(|follows| follows.since == leading.since)?;
-            let is_it = leading.in_step.get(replica) == Some(&heard.ask.info.run);
+            let is_it = leading.may_take_over(*replica, heard.ask.info.run);
             (is_it || is_planted(Planted::PromotesOutOfStep)).then_some(progress)
         };
         let candidates = map.replicas_of(id).filter_map(|(replica, _)| knows(&replica).map(|known| (known, replica)));

@@ -77,12 +77,22 @@ pub struct Leading {
     /// The last epoch at which slots were taken from it while it led: who does not know of that serves them still.
     #[serde(default)]
     pub gave_up_at: u64,
+    /// Who held all that there was when it took over: the primary before it, and that one's replicas in step. While none
+    /// is in step with this one, whoever of them is there takes over rather than a process that knows less.
+    #[serde(default)]
+    pub heirs: BTreeMap<NodeId, RunId>,
 }
 
 impl Leading {
+    /// Whether this process of this replica may take over by itself.
+    pub fn may_take_over(&self, id: NodeId, run: RunId) -> bool {
+        let among = if self.in_step.is_empty() { &self.heirs } else { &self.in_step };
+        among.get(&id) == Some(&run)
+    }
+
     /// A process that leads since this epoch, with nobody who may take over.
     pub fn new(since: u64, run: RunId) -> Leading {
-        Leading { since, run, in_step: BTreeMap::new(), in_step_number: 0, gave_up_at: 0 }
+        Leading { since, run, in_step: BTreeMap::new(), in_step_number: 0, gave_up_at: 0, heirs: BTreeMap::new() }
     }
 }
 

@@ -174,3 +174,24 @@ fn the_longest_lease_is_remembered_until_it_is_settled() {
     assert_eq!(set(Change::LeaseSettled { ms: 700 }), (500, 15_000), "another was set since");
     assert_eq!(set(Change::LeaseSettled { ms: 500 }), (500, 500));
 }
+
+#[test]
+fn who_knew_all_before_takes_over_again_rather_than_who_knows_less() {
+    let mut map = pair_and_one();
+    let since = map.leading(id(1)).unwrap().since;
+    map.apply(&Change::Promote { from: id(1), since, to: id(3), run: run(3), is_forced: false }).unwrap();
+    // Nobody is in step with it yet, as it is killed and comes back with less.
+    map.apply(&Change::Announce { id: id(3), info: info(9) }).unwrap();
+    let since = map.leading(id(3)).unwrap().since;
+    let back = Change::Promote { from: id(3), since, to: id(1), run: run(1), is_forced: false };
+    map.clone().apply(&back).unwrap();
+    // It is no heir any more once it restarted, or once another is in step.
+    let mut restarted = map.clone();
+    restarted.apply(&Change::Announce { id: id(1), info: info(8) }).unwrap();
+    let other = Change::Promote { from: id(3), since, to: id(1), run: run(8), is_forced: false };
+    assert_eq!(restarted.apply(&other), Err(Refused::NotInStep));
+    map.apply(&Change::Replicate { id: id(2), of: id(3) }).unwrap_err();
+    map.apply(&Change::InStep { of: id(3), since, number: 1, replicas: BTreeMap::from([(id(1), run(1))]) }).unwrap();
+    assert_eq!(map.leading(id(3)).unwrap().heirs, BTreeMap::new());
+    map.apply(&back).unwrap();
+}

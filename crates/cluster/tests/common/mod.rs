@@ -69,6 +69,8 @@ impl Host for Process {
         self.until.store(until, Ordering::SeqCst);
     }
 
+    fn fails(&self) {}
+
     fn drains(&self, _replica: NodeId) -> Pin<Box<dyn Future<Output = bool> + Send>> {
         let drains = self.drains.load(Ordering::SeqCst);
         Box::pin(async move { drains })

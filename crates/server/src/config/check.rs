@@ -236,6 +236,10 @@ fn cluster_conflicts(config: &Config, cluster: &ClusterConfig) -> Vec<ConfigErro
                        bind to one that is not every address";
         errors.push(ConfigError::new("announce-host", problem));
     }
+    if cluster.announced_host.parse().is_ok_and(|address: IpAddr| address.is_unspecified()) {
+        let problem = format!("{} is every address, which leads nobody here", cluster.announced_host);
+        errors.push(ConfigError::new("announce-host", problem));
+    }
     if config.primary.is_some() {
         errors.push(ConfigError::new("replicaof", "in a cluster, CLUSTER REPLICATE says who follows whom"));
     }

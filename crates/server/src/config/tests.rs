@@ -424,6 +424,7 @@ fn a_node_of_a_cluster_is_reached_somewhere() {
     for (wrong, named) in [
         (&["--bind", "0.0.0.0"][..], "announce-host"),
         (&["--announce-host", "a b"], "announce-host"),
+        (&["--announce-host", "0.0.0.0"], "announce-host"),
         (&["--port", "60000"], "cluster-port"),
         (&["--port", "7000", "--cluster-port", "7000"], "cluster-port"),
         (&["--replicaof", "h:1"], "replicaof"),

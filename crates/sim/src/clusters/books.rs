@@ -33,6 +33,8 @@ enum Cause {
     Joined,
     /// It took over from who led since then; whether the group had recorded that it may, and an operator forced it.
     Promoted { from: u64, is_recorded: bool, is_forced: bool },
+    /// It knew all when the one before it took over, which led since then, and nobody was in step with that one.
+    Heir { from: u64 },
     /// It goes on from what it has kept.
     Anew,
 }
@@ -69,6 +71,8 @@ pub struct Books {
     reigns: BTreeMap<u64, Reign>,
     /// By since when it leads: what a process said last that a failover forgets.
     stated: BTreeMap<u64, u64>,
+    /// By since when it leads: the time when it began to.
+    begun: BTreeMap<u64, Micros>,
     overshoot_max: Option<u64>,
     /// By shard: what failovers were said to cost.
     pools: Vec<u64>,
@@ -94,6 +98,7 @@ impl Books {
             map: map.clone(),
             reigns: BTreeMap::new(),
             stated: BTreeMap::new(),
+            begun: BTreeMap::new(),
             overshoot_max: plan.overshoot_max,
             pools: vec![0; plan.shards.len()],
             lost: vec![0; plan.keys.len()],
@@ -158,6 +163,7 @@ impl Books {
 
     fn reigns(&mut self, since: u64, now: Micros) {
         let Some(Reign { cause, .. }) = self.reigns.get(&since).cloned() else { return };
+        self.begun.insert(since, now);
         let keys = self.keys_of(since);
         let shard = keys.first().and_then(|key| self.shards.get(*key)).copied();
         match cause {
@@ -166,6 +172,18 @@ impl Books {
                 let stated = self.stated.get(&from).copied().unwrap_or(0);
                 if let Some(pool) = shard.and_then(|shard| self.pools.get_mut(shard)) {
                     *pool += stated;
+                }
+                self.promoted += u64::from(shard.is_some());
+            }
+            // What was charged since the one before took over is lost, and no more.
+            Cause::Heir { from } => {
+                let begun = self.begun.get(&from).copied().unwrap_or(0);
+                for key in keys {
+                    let entries = self.entries.get(key).into_iter().flatten();
+                    let units: u64 = entries.filter(|entry| entry.at >= begun).map(|entry| entry.units).sum();
+                    if let Some(lost) = self.lost.get_mut(key) {
+                        *lost += units;
+                    }
                 }
                 self.promoted += u64::from(shard.is_some());
             }
@@ -276,7 +294,11 @@ fn cause(change: Option<&Change>, before: &SlotMap, id: NodeId) -> Cause {
         Some(Change::Promote { from, to, run, is_forced, .. }) if *to == id => {
             let leading = before.leading(*from);
             let is_recorded = leading.is_some_and(|leading| leading.in_step.get(to) == Some(run));
+            let is_heir = leading.is_some_and(|leading| leading.may_take_over(*to, *run)) && !is_recorded;
             let from = leading.map_or(0, |leading| leading.since);
+            if is_heir && !is_forced {
+                return Cause::Heir { from };
+            }
             Cause::Promoted { from, is_recorded, is_forced: *is_forced }
         }
         Some(Change::LeadAnew { id: of, .. }) if *of == id => Cause::Anew,
