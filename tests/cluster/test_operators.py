@@ -35,6 +35,31 @@ def test_a_replica_takes_over_from_a_primary_that_is_up(six, how):
     assert old.myself().slots
 
 
+def key_of(node) -> str:
+    """A key of a slot that this node owns."""
+    ranges = node.myself().slots
+    keys = (f"k{number}" for number in range(100_000))
+    slots = ((key, node.ask(["CLUSTER", "KEYSLOT", key])) for key in keys)
+    return next(key for key, slot in slots if any(first <= slot <= last for first, last in ranges))
+
+
+@pytest.mark.parametrize("milliseconds", [0, 3, 10, 40])
+def test_who_is_killed_right_after_it_took_over_forgets_nothing(six, milliseconds):
+    """Nobody is in step with it yet, and its new process knows less than the node that it took over from."""
+    old = six.owners()[0]
+    new = next(iter(six.replicas_of(old)))
+    call = ["RL.FIXED", key_of(old), 50, "1d"]
+    assert [old.ask(call)[0] for _ in range(50)] == [1] * 50
+    said(new, ["CLUSTER", "FAILOVER"])
+    time.sleep(milliseconds / 1000)
+    new.kill()
+    new.start()
+    six.wait_until_well()
+    owner = next(node for node in (old, new) if node.myself().slots)
+    assert owner.ask(call)[0] == 0
+    said(owner, ["DEL", call[1]])
+
+
 def test_a_node_that_is_told_to_end_hands_its_slots_over_first(six):
     old = six.owners()[0]
     new = next(iter(six.replicas_of(old)))
