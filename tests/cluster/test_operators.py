@@ -57,7 +57,7 @@ def test_who_is_killed_right_after_it_took_over_forgets_nothing(six, millisecond
     six.wait_until_well()
     owner = next(node for node in (old, new) if node.myself().slots)
     assert owner.ask(call)[0] == 0
-    said(owner, ["DEL", call[1]])
+    assert owner.ask(["DEL", call[1]]) == 1
 
 
 def test_a_node_that_is_told_to_end_hands_its_slots_over_first(six):

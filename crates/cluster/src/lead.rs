@@ -95,7 +95,7 @@ impl Node {
                 let metrics = running.raft.metrics();
                 let metrics = metrics.borrow();
                 if let Err(error) = &metrics.running_state {
-                    tracing::error!(%error, "cluster: what was agreed cannot be kept, this node takes no part any more");
+                    tracing::error!(%error, "cluster: what was agreed cannot be kept, this node ends");
                     self.host.fails();
                     return;
                 }

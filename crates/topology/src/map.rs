@@ -77,8 +77,8 @@ pub struct Leading {
     /// The last epoch at which slots were taken from it while it led: who does not know of that serves them still.
     #[serde(default)]
     pub gave_up_at: u64,
-    /// Who held all that there was when it took over: the primary before it, and that one's replicas in step. While none
-    /// is in step with this one, whoever of them is there takes over rather than a process that knows less.
+    /// Who held all that there was when it took over: the primary before it, and that one's replicas in step. While
+    /// none is in step with this one, whoever of them is there takes over rather than a process that knows less.
     #[serde(default)]
     pub heirs: BTreeMap<NodeId, RunId>,
 }
