@@ -15,6 +15,7 @@ use crate::members::{self, Known, Step, View};
 use crate::node::{Node, locked};
 use crate::raft::{Proposal, Raft};
 use crate::wire::{Fault, Reply, Yield};
+use openraft::error::Fatal;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -94,7 +95,8 @@ impl Node {
             let (is_elected, term) = {
                 let metrics = running.raft.metrics();
                 let metrics = metrics.borrow();
-                if let Err(error) = &metrics.running_state {
+                // One that was stopped was so because this node enters another group, or ends.
+                if let Err(error @ (Fatal::StorageError(_) | Fatal::Panicked)) = &metrics.running_state {
                     tracing::error!(%error, "cluster: what was agreed cannot be kept, this node ends");
                     self.host.fails();
                     return;
