@@ -5,6 +5,7 @@ use redis::{Client, FromRedisValue, cmd};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 /// Primaries, each of which has one replica.
@@ -79,9 +80,7 @@ pub fn wait_until(what: &str, patience: Duration, mut is_so: impl FnMut() -> boo
 
 impl Node {
     fn new(folder: PathBuf) -> Node {
-        // Both are bound until both are known, so that they are two.
-        let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-        let [port, peer_port] = listeners.map(|listener| listener.local_addr().unwrap().port());
+        let [port, peer_port] = [(); 2].map(|()| free_port());
         Node { process: None, port, peer_port, folder }
     }
 
@@ -130,6 +129,15 @@ impl Node {
     fn is_in_step(&self) -> bool {
         self.says("INFO replication", "role", "master") || self.says("INFO replication", "master_link_status", "up")
     }
+}
+
+/// A port that nobody has. Those that the kernel gives to whoever connects anywhere are no good: it may have given one
+/// away before a node listens there.
+fn free_port() -> u16 {
+    static TRIED: AtomicU16 = AtomicU16::new(0);
+    let begin = 18_000 + u16::try_from(std::process::id() % 100).unwrap() * 100;
+    let mut ports = std::iter::repeat_with(|| begin + TRIED.fetch_add(1, Ordering::SeqCst) % 4_000).take(4_000);
+    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a free port")
 }
 
 /// Another binary may be named for the tests over the wire, as `tests/run` says.
