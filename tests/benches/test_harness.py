@@ -141,8 +141,8 @@ def test_capacity_is_reckoned_from_medians(script):
     ]
 
 
-SCRIPTS = ["all", "capacity", "cores", "decide", "failover", "instructions", "latency", "memory", "monitor", "peers", "replica",
-           "snapshot", "top"]
+SCRIPTS = ["all", "capacity", "cluster-failover", "cluster-faults", "cores", "decide", "failover", "instructions",
+           "latency", "memory", "monitor", "peers", "replica", "snapshot", "top"]
 
 
 def called(name: str, *flags: str):
