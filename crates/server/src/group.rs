@@ -402,8 +402,13 @@ impl Teller<'_> {
             Some(shown) => wanted != shown,
             None => map.nodes.len() == 1 && wanted != map.lease.ms,
         };
-        if map.nodes.is_empty() || (is_set && self.cluster.propose(Change::SetLease { ms: wanted }).await.is_err()) {
+        if map.nodes.is_empty() {
             return;
+        }
+        if is_set {
+            let Ok(applied) = self.cluster.propose(Change::SetLease { ms: wanted }).await else { return };
+            // By an older map what was set would be taken back, and with it what is set next.
+            self.until_applied(applied.epoch).await;
         }
         let ms = if is_set { wanted } else { map.lease.ms };
         // What was set meanwhile is told next time.
